@@ -42,7 +42,7 @@ cdef inline void put_item(Heap* heap, const HeapOrder* order, int32_t item,
 
 cdef inline Py_ssize_t rise(Heap* heap, const HeapOrder* order, int32_t item,
                             Py_ssize_t place) noexcept nogil:
-    """Return the place at or above `place` where an item belongs; others move down.
+    """Return the place at or above `place` where an item belongs, moving parents down.
 
     The returned place is free: its item has moved down.
     """
@@ -58,7 +58,7 @@ cdef inline Py_ssize_t rise(Heap* heap, const HeapOrder* order, int32_t item,
 
 cdef inline Py_ssize_t sink(Heap* heap, const HeapOrder* order, int32_t item,
                             Py_ssize_t place) noexcept nogil:
-    """Return the place at or below `place` where an item belongs; others move up.
+    """Return the place at or below `place` where an item belongs, moving children up.
 
     The returned place is free: its item has moved up.
     """
@@ -95,7 +95,7 @@ cdef inline void pop(Heap* heap, const HeapOrder* order) noexcept nogil:
     """Remove the first item of a heap that is not empty."""
     cdef int32_t last
     heap.size -= 1
-    # the last item moves to the place of the first item
+    # move the last item to the place of the removed one
     last = heap.items[heap.size]
     if heap.size:
         put_item(heap, order, last, sink(heap, order, last, 0))

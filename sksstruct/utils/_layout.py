@@ -60,7 +60,7 @@ def in_form_of(X, rows):
     """Return labels of sequences: a 2-D array if X is 3-D, otherwise of objects."""
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return np.stack(rows)
-    # not a list, as cross_val_predict concatenates the results of the folds
+    # an array rather than a list, as cross_val_predict concatenates the folds' results
     return object_array(rows)
 
 

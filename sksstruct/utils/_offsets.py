@@ -59,7 +59,7 @@ class TokenOffsets:
                 )
 
     def characters(self, i, first, end):
-        """Return the characters of a range of tokens; None if all tokens are empty."""
+        """Return the characters of a range of tokens, None if all are empty."""
         inside = [pair for pair in self.tokens[i][first:end] if pair[0] < pair[1]]
         return (inside[0][0], inside[-1][1]) if inside else None
 

@@ -94,7 +94,7 @@ class Constrained:
 
 
 def _constraints_of(hint):
-    """Return the constraints of an annotation; none if a part has none."""
+    """Return the constraints of an annotation, or [] if a part has none."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     constraints = [_constraint_of(part) for part in parts]
     return [] if ... in constraints else constraints

@@ -1,6 +1,6 @@
-"""scikit-learn's callbacks, which came with its version 1.9.
+"""scikit-learn's callbacks, available from its version 1.9 on.
 
-With older versions estimators work alike, but take no callbacks.
+With older versions, estimators work the same way but accept no callbacks.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,10 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 if TYPE_CHECKING:
     from sklearn.callback import CallbackSupportMixin
 
-    # scikit-learn has no annotations: a decorated method would be of any type
+    # scikit-learn has no annotations, which would make the type of a decorated method
+    # Any
     def with_callbacks(method: _Decorated, /) -> _Decorated:
-        """Callbacks around `fit`, whose signature stays the same."""
+        """Call callbacks around `fit`, whose signature stays the same."""
 
 else:
     try:
@@ -22,7 +23,7 @@ else:
     except ModuleNotFoundError:
 
         class _NoCallbacks:
-            """The context of a fit, or of a part of it, that nobody looks at."""
+            """The context of a fit, or of a part of it, without callbacks."""
 
             def subcontext(self, **description):
                 return self
@@ -41,7 +42,7 @@ else:
                 return _NoCallbacks()
 
         def with_callbacks(method):
-            # a frame, as with callbacks: warnings are said to come from further up
+            # a frame, as with callbacks, so that warnings have the same stack level
             @wraps(method)
             def without_callbacks(*args, **kwargs):
                 return method(*args, **kwargs)

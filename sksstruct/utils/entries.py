@@ -1,7 +1,7 @@
-"""Entries of a state that was read, each checked where it enters.
+"""Entries of a state that was read from a file, each checked before it is used.
 
-Files come from anybody, and some of their numbers become indices, sizes and addresses
-of compiled loops. Whoever takes a state takes its entries from here.
+Files come from anyone, and some of their numbers become indices, sizes and addresses in
+compiled loops. All code that reads a state takes its entries from this module.
 """
 
 import math
@@ -10,25 +10,25 @@ import numpy as np
 
 
 class Entries:
-    """The entries of a state: as they were asked for, or an error.
+    """The entries of a state, each returned as requested or refused with an error.
 
     Parameters
     ----------
     state : dict
-        What was read.
+        The state that was read.
     owner : str
-        What messages call the state.
+        Name of the state in messages.
 
     Attributes
     ----------
     state : dict
-        What was read.
+        The state that was read.
 
     Raises
     ------
     ValueError
-        If it is no dict. All methods raise it where an entry is missing or is not what
-        they were asked for.
+        If the state is no dict. All methods raise it if an entry is missing or is not
+        as requested.
 
     Examples
     --------
@@ -46,51 +46,51 @@ class Entries:
         return name in self.state
 
     def get(self, name, kind, expected):
-        """An entry of a type."""
+        """Return an entry of a given type."""
         if name not in self.state:
             raise ValueError(f"this is not the state of {self.owner}: it lacks {name}")
         value = self.state[name]
-        # a flag is a number for Python
+        # bool is a subclass of int in Python
         is_flag = isinstance(value, bool)
         if not isinstance(value, kind) or (is_flag and kind is not bool):
             raise self.wrong(name, value, expected)
         return value
 
     def wrong(self, name, value, expected):
-        """An error that names an entry."""
+        """Return an error that names an entry and its expected form."""
         return ValueError(
             f"the state of {self.owner} is damaged: {name} must be {expected}, got "
             f"{_brief(value)}"
         )
 
     def part(self, name):
-        """The entries of a state that is an entry of this one."""
+        """Return the entries of a state that is an entry of this one."""
         return Entries(self.get(name, dict, "a dict"), f"{self.owner}, {name}")
 
     def text(self, name):
-        """A string."""
+        """Return an entry that is a string."""
         return self.get(name, str, "a string")
 
     def flag(self, name):
-        """True or False."""
+        """Return an entry that is True or False."""
         return self.get(name, bool, "True or False")
 
     def whole(self, name, low=0, high=2**53):
-        """A whole number, low <= number <= high."""
+        """Return an entry that is a whole number, low <= number <= high."""
         value = self.get(name, (int, np.integer), "a whole number")
         if not low <= value <= high:
             raise self.wrong(name, value, f"from {low} to {high}")
         return int(value)
 
     def real(self, name, low=-math.inf, high=math.inf, *, infinite=False):
-        """A number, low <= number <= high; finite, unless it may be infinite."""
+        """Return an entry that is a number from low to high, finite by default."""
         value = self.get(name, (int, float, np.number), "a number")
         if not low <= value <= high or (math.isinf(value) and not infinite):
             raise self.wrong(name, value, _range(low, high, infinite))
         return float(value)
 
     def reals(self, name, low=-math.inf):
-        """A list of finite numbers of at least low."""
+        """Return an entry that is a list of finite numbers of at least low."""
         values = self.get(name, list, "a list of numbers")
         numbers = Entries(dict(enumerate(values)), f"{self.owner}, {name}")
         return [numbers.real(k, low) for k in range(len(values))]
@@ -105,20 +105,20 @@ class Entries:
         *,
         infinite=False,
     ):
-        """An array, low <= entries <= high; finite, unless it may have infinite ones.
+        """Return an entry that is an array, low <= entries <= high, finite by default.
 
         Parameters
         ----------
         name : str
             Name of the entry.
         shape : tuple of (int or None)
-            Its shape; None: any length.
+            Shape of the array; None: any length.
         dtype : dtype
-            Its type. Others are not converted.
+            Type of the array. Other types are not converted.
         low, high : float or ndarray
-            Bounds of its entries.
+            Bounds of the entries of the array.
         infinite : bool
-            Whether infinite bounds are values that entries may have.
+            Whether entries may be infinite, within the bounds.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class Entries:
     def checked(
         self, name, value, shape, dtype, low=-math.inf, high=math.inf, *, infinite=False
     ):
-        """An array that is part of an entry; see `array`."""
+        """Return an array that is part of an entry, after the checks of `array`."""
         lengths = ", ".join("any" if n is None else str(n) for n in shape)
         expected = f"{np.dtype(dtype)} of shape ({lengths})"
         if not isinstance(value, np.ndarray) or value.dtype != dtype:
@@ -141,28 +141,28 @@ class Entries:
         )
         if not fits:
             raise self.wrong(name, value, expected)
-        # not a number fails both comparisons
-        good = (value >= low) & (value <= high)
+        # NaN fails both comparisons
+        is_valid = (value >= low) & (value <= high)
         if not infinite and value.dtype.kind == "f":
-            good &= np.isfinite(value)
-        if not good.all():
-            place = np.argwhere(~good)[0].tolist()
+            is_valid &= np.isfinite(value)
+        if not is_valid.all():
+            place = np.argwhere(~is_valid)[0].tolist()
             found = value[tuple(place)]
             raise self.wrong(
                 f"{name}{place}",
                 found,
-                _range(*(_at(each, good, place) for each in (low, high)), infinite),
+                _range(*(_at(each, is_valid, place) for each in (low, high)), infinite),
             )
         return np.ascontiguousarray(value)
 
 
 def taken(owner, names):
-    """Some attributes of an object by name, as a state has them."""
+    """Return some attributes of an object by name, as entries of a state."""
     return {name: getattr(owner, name) for name in names}
 
 
 def _at(bound, like, place):
-    """A bound of one entry."""
+    """Return the bound of one entry."""
     return np.broadcast_to(bound, like.shape)[tuple(place)]
 
 
@@ -173,7 +173,7 @@ def _range(low, high, infinite):
 
 
 def _brief(value):
-    """A value in few words."""
+    """Return a short description of a value."""
     if isinstance(value, np.ndarray) and value.ndim:
         return f"{value.dtype} of shape {value.shape}"
     if isinstance(value, (int, float, np.number)):

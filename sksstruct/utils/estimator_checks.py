@@ -1,8 +1,8 @@
 """The scikit-learn contract for estimators on ragged input.
 
-scikit-learn's own suite runs next to nothing where X is not 2-D
+scikit-learn's own suite skips nearly all checks if X is not 2-D
 (``input_tags.two_d_array = False``); these checks restate its rules for lists of
-sequences. Each raises AssertionError, or lets the estimator's own error through.
+sequences. Each check raises AssertionError, or the estimator's own error.
 """
 
 import pickle
@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 
 __all__ = ["CHECKS", "check_ragged_estimator"]
 
-# Data for every check, small, so that fitting takes milliseconds.
+# Number of sequences in each check, so few that fitting takes milliseconds.
 _N = 24
 
 
@@ -54,7 +54,7 @@ def _fit(estimator, X, y, **kwargs):
 
 
 def _precise(estimator):
-    """A fresh copy that trains to the optimum, so that the path does not matter."""
+    """Return a copy that trains to the optimum, so that the path does not matter."""
     estimator = _fresh(estimator)
     for name in estimator.get_params(deep=True):
         if name == "tol" or name.endswith("__tol"):
@@ -83,11 +83,11 @@ def check_constructor_only_assigns(estimator):
 def check_parameters_untouched(estimator):
     """Fitting changes no parameter, not even inside nested ones."""
     estimator = _fresh(estimator)
-    before = deepcopy(estimator.get_params(deep=True))
+    old_params = deepcopy(estimator.get_params(deep=True))
     _fit(estimator, *_data())
     after = estimator.get_params(deep=True)
-    assert before.keys() == after.keys()
-    for name, value in before.items():
+    assert old_params.keys() == after.keys()
+    for name, value in old_params.items():
         assert repr(value) == repr(after[name]), f"fit changed {name}"
 
 
@@ -96,9 +96,9 @@ def check_fit_returns_self(estimator):
     estimator = _fresh(estimator)
     public = {name for name in vars(estimator) if not name.startswith("_")}
     assert _fit(estimator, *_data()) is estimator
-    new = {name for name in vars(estimator) if not name.startswith("_")} - public
-    wrong = [name for name in new if not name.endswith("_")]
-    assert new and not wrong, f"fitted attributes without underscore: {wrong}"
+    fitted = {name for name in vars(estimator) if not name.startswith("_")} - public
+    wrong = [name for name in fitted if not name.endswith("_")]
+    assert fitted and not wrong, f"fitted attributes without underscore: {wrong}"
 
 
 def check_unfitted(estimator):
@@ -137,7 +137,7 @@ def check_fit_twice(estimator):
 
 
 def check_random_state_and_n_jobs(estimator):
-    """The same seed gives the same bits, whatever n_jobs."""
+    """Equal seeds give bitwise equal results, whatever n_jobs is."""
     X, y = _data()
     results = []
     for n_jobs in (None, 1, 2, 3):
@@ -161,7 +161,7 @@ def check_pickle(estimator):
 
 
 def check_sample_order(estimator):
-    """Prediction of a sequence does not depend on the others or on their order."""
+    """Predictions of a sequence do not depend on other sequences or their order."""
     X, y = _data()
     estimator = _fit(_fresh(estimator), X, y)
     together = estimator.predict(X)
@@ -218,11 +218,11 @@ def check_sample_weight(estimator):
     weight = np.ones(len(X))
     weight[:4], weight[4:8] = 2.0, 0.0
     weighted = _fit(_precise(estimator), X, y, sample_weight=weight)
-    kept = [i for i in range(len(X)) if weight[i]] + [0, 1, 2, 3]
+    used = [i for i in range(len(X)) if weight[i]] + [0, 1, 2, 3]
     repeated = _fit(
         _precise(estimator),
-        [X[i] for i in kept],
-        [y[i] for i in kept],
+        [X[i] for i in used],
+        [y[i] for i in used],
     )
     np.testing.assert_allclose(
         weighted.decision_function(X), repeated.decision_function(X), atol=5e-3
@@ -253,7 +253,7 @@ def check_model_selection(estimator):
         pipeline = Pipeline([("tagger", _fresh(estimator))])
         search = GridSearchCV(pipeline, {"tagger__alpha": [0.01, 0.1]}, cv=3)
         search.fit(X, [row.tolist() for row in y])
-        # one array for each sequence, also where all have the same length
+        # predictions are one array per sequence, even if all have the same length
         for size in (1, None):
             part_X, part_y = [x[:size] for x in X], [row[:size] for row in y]
             predicted = cross_val_predict(_fresh(estimator), part_X, part_y, cv=3)
@@ -267,20 +267,20 @@ def check_empty_sequences(estimator):
     X, y = _data()
     weight = np.arange(1.0, len(X) + 1.0)
     expected = _fit(_fresh(estimator), X, y, sample_weight=weight)
-    # -1: an empty sequence, of the largest weight
+    # -1 is an empty sequence, with the largest weight
     order = [-1, *range(3), -1, *range(3, len(X)), -1]
     more_X = [X[i] if i >= 0 else X[0][:0] for i in order]
     more_y = [y[i] if i >= 0 else y[0][:0] for i in order]
-    found = _fit(_fresh(estimator), more_X, more_y, sample_weight=weight[order])
+    with_empty = _fit(_fresh(estimator), more_X, more_y, sample_weight=weight[order])
     scores = expected.decision_function(X)
-    np.testing.assert_array_equal(found.decision_function(X), scores)
+    np.testing.assert_array_equal(with_empty.decision_function(X), scores)
     np.testing.assert_array_equal(
-        found.decision_function(more_X), [scores[i] * (i >= 0) for i in order]
+        with_empty.decision_function(more_X), [scores[i] * (i >= 0) for i in order]
     )
-    predicted = found.predict([*more_X, []])
+    predicted = with_empty.predict([*more_X, []])
     assert [len(row) for row in predicted] == [len(row) for row in more_y] + [0]
-    assert found.score(more_X, more_y) == expected.score(X, y)
-    assert [len(row) for row in found.predict([X[0][:0]])] == [0]
+    assert with_empty.score(more_X, more_y) == expected.score(X, y)
+    assert [len(row) for row in with_empty.predict([X[0][:0]])] == [0]
 
 
 def check_bad_input(estimator):
@@ -317,14 +317,14 @@ def check_bad_input(estimator):
     }
     for name, (bad_X, bad_y, pattern) in cases.items():
         candidate = _fresh(estimator)
-        before = dict(vars(candidate))
+        old_vars = dict(vars(candidate))
         try:
             _fit(candidate, bad_X, bad_y)
         except (ValueError, TypeError) as error:
             assert re.search(pattern, str(error)), f"{name}: {error}"
         else:
             raise AssertionError(f"{name}: no error")
-        assert vars(candidate).keys() == before.keys(), f"{name}: half-done fit"
+        assert vars(candidate).keys() == old_vars.keys(), f"{name}: half-done fit"
     fitted = _fit(_fresh(estimator), X, y)
     for bad in (np.zeros((2, 4)), nan):
         try:

@@ -1,4 +1,4 @@
-"""Labels of sequences: of any kind, checked, and as numbers in one array."""
+"""Labels of sequences: of any kind, checked, and encoded as numbers in one array."""
 
 from collections.abc import Hashable, Mapping, Sequence, Set, Sized
 from itertools import chain
@@ -12,13 +12,13 @@ from sksstruct.utils._files import cut
 from sksstruct.utils._layout import object_array
 from sksstruct.utils.typing import Items
 
-# Labels whose Python counterparts are integers, if they are precise enough.
+# Types of labels that become integers in Python, if their precision is high enough.
 _TIMES = np.datetime64, np.timedelta64
-# What other frameworks have for positions without a label.
+# Label of positions without a label in other frameworks.
 PADDING = -100
-# What has a label, by what has several.
+# Names of the positions with labels, by the kind of example.
 _PLACES = {"sequence": "positions", "graph": "nodes"}
-# Labels that are looked at together.
+# Number of labels in a batch.
 _BATCH = 2**20
 
 
@@ -26,7 +26,7 @@ class PackedLabels(Sequence):
     """Labels of many sequences as numbers in one array, which may be on disk.
 
     A read-only sequence of arrays: ``y[i]`` has the labels of sequence i. Estimators
-    take it wherever they take a list of them; training makes no object of each label.
+    accept it in place of a list of arrays; training creates no Python object per label.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ class PackedLabels(Sequence):
             raise IndexError(f"sequence {key} of {len(self)}")
         key %= len(self)
         codes = self.codes[self.offsets[key] : self.offsets[key + 1]]
-        # the last one is None, which -1 stands for
+        # the last entry is None, to which the code -1 refers
         return object_array([*self.classes, None])[codes]
 
 
 class LabelEncoder:
-    """Encodes labels as 0..K-1: any hashable values, sorted if they can be.
+    """Encodes labels as 0..K-1: any hashable values, sorted if they have an order.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class LabelEncoder:
 
     @classmethod
     def from_labels(cls, labels):
-        """Encoder of the distinct values of an iterable of labels."""
+        """Return an encoder of the distinct values of an iterable of labels."""
         distinct = set(labels)
         if _are_plain(distinct):
             ordered = sorted(distinct)
@@ -131,11 +131,11 @@ class LabelEncoder:
 
     @classmethod
     def in_order(cls, labels):
-        """Encoder of distinct labels in a given order."""
+        """Return an encoder of distinct labels in a given order."""
         return cls(_class_array(labels))
 
     def encode(self, flat, default=None):
-        """Codes of a flat list of labels; unknown ones get the default."""
+        """Return the codes of a flat list of labels; unknown ones get the default."""
         if default is None:
             get = self._index.__getitem__
         else:
@@ -148,15 +148,15 @@ class LabelEncoder:
 
 
 def _are_plain(labels):
-    """Whether labels are all strings, or all numbers; times are neither."""
+    """Whether labels are all strings or all numbers; times count as neither."""
     if any(isinstance(label, _TIMES) for label in labels):
         return False
     return any(all(isinstance(x, kind) for x in labels) for kind in (str, Real))
 
 
 def _text(label):
-    """What labels without an order are sorted by: the same in every process."""
-    # sets print their elements in an order that depends on the seed of their hashes
+    """Return a sort key for labels without an order, the same in every process."""
+    # the order in which sets print depends on the hash seed
     if isinstance(label, Set):
         return "{" + ", ".join(sorted(map(_text, label))) + "}"
     if isinstance(label, tuple):
@@ -167,7 +167,8 @@ def _text(label):
 def _class_array(ordered):
     if _are_plain(ordered):
         out = np.array(ordered)
-        # Arrays change some labels: trailing zero characters, integers beside floats.
+        # arrays change some labels: trailing null characters, or integers next to
+        # floats
         if out.ndim == 1 and out.tolist() == ordered:
             return out
     return object_array(ordered)
@@ -216,7 +217,7 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
                 raise ValueError(
                     f"{name}[{i}] is {row.ndim}-D: the labels of a {what} must be 1-D"
                 )
-            # as Python objects, but for times, some of which would become numbers
+            # as Python objects, except for times, some of which would become integers
             row = list(row) if row.dtype.kind in "mM" else row.tolist()
         elif not is_list(row) or hasattr(row, "columns"):
             raise TypeError(
@@ -241,7 +242,7 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
         for k, i in zip(places, owners, strict=True):
             where = f"at {_PLACES[what][:-1]} {k - starts[i]}"
             flat[k] = _checked_set(flat[k], f"{name}[{i}]", where, sets)
-    # Checks the distinct labels; looks for the sequence only if one is bad.
+    # only distinct labels are checked; the sequence is located only if one is bad
     try:
         distinct = set(flat)
     except TypeError:
@@ -254,7 +255,7 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
         distinct.discard(None)
     for entry in distinct:
         for label in entry if isinstance(entry, frozenset) else (entry,):
-            # pandas' NA is neither equal nor unequal to anything
+            # pandas.NA has no truth value in comparisons
             if label is None or type(label).__name__ == "NAType" or label != label:
                 bad = next(k for k, v in enumerate(flat) if v is entry)
                 raise ValueError(
@@ -265,13 +266,13 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
 
 
 def _plain(label):
-    """A label as a Python object, but for times, some of which would be numbers."""
+    """Return a label as a Python object, except for times, which may lose precision."""
     is_plain = not isinstance(label, np.generic) or isinstance(label, _TIMES)
     return label if is_plain else label.item()
 
 
 def _checked_set(labels, name, where, allowed):
-    """The labels of a set as a frozenset, or its only label."""
+    """Return the labels of a set as a frozenset, or its only label."""
     if not allowed or any(isinstance(label, Set) for label in labels):
         raise TypeError(
             f"{name} has the set {set(labels)!r:.80} in the place of a single label, "
@@ -287,19 +288,19 @@ def _checked_set(labels, name, where, allowed):
 
 
 def first_of(labels):
-    """The same label of a set in every process."""
+    """Return a label of a set, the same one in every process."""
     return min(labels, key=_text)
 
 
 def count_known(known, lengths):
-    """Numbers of positions of each sequence whose label is known."""
+    """Return the number of positions with a known label in each sequence."""
     ends = np.cumsum(lengths, dtype=np.intp)
-    total = np.concatenate([[0], np.cumsum(known)])
-    return total[ends] - total[ends - lengths]
+    n_known_before = np.concatenate([[0], np.cumsum(known)])
+    return n_known_before[ends] - n_known_before[ends - lengths]
 
 
 def check_known(known, lengths, what="sequence"):
-    """Raise an error if no label of a sequence is known; empty ones have none."""
+    """Raise an error if a sequence has positions, but no known label."""
     blank = np.flatnonzero((count_known(known, lengths) == 0) & np.greater(lengths, 0))
     if len(blank):
         raise ValueError(
@@ -309,7 +310,7 @@ def check_known(known, lengths, what="sequence"):
 
 
 def encode_choices(y, lengths, *, blank=False, what="sequence"):
-    """Distinct labels of many sequences, and their numbers.
+    """Return the distinct labels of many sequences, and their codes.
 
     Parameters
     ----------
@@ -328,11 +329,11 @@ def encode_choices(y, lengths, *, blank=False, what="sequence"):
     classes : ndarray of shape (n_classes,)
         The labels that occur.
     codes : ndarray of shape (n_positions,), int32
-        Their numbers, flat; 0 where a label is not known.
+        Code of the label at each position, flat; 0 where a label is not known.
     known : ndarray of shape (n_positions,), bool, or None
-        Where labels are known, which those of sets are not; None: everywhere.
+        Whether the label is known, which excludes sets; None: all are.
     choices : csr_array of shape (n_positions, n_classes) or None
-        The labels of sets; None if there are none.
+        Labels of the sets; None without sets.
 
     Raises
     ------
@@ -369,7 +370,7 @@ def encode_choices(y, lengths, *, blank=False, what="sequence"):
 
 
 def _encode_packed(y, lengths, blank):
-    """The same of packed labels, which have no sets."""
+    """Do the same as `encode_choices` for packed labels, which have no sets."""
     y.check_lengths(lengths)
     codes, known = y.codes, None
     if (codes < 0).any():
@@ -377,14 +378,14 @@ def _encode_packed(y, lengths, blank):
         if not blank:
             check_known(known, np.diff(y.offsets))
     occurs = np.zeros(len(y.classes) + 1, dtype=bool)
-    # in pieces, as an index is copied in 64 bits
+    # in batches, as NumPy copies an index to 64 bits
     for first in range(0, len(codes), _BATCH):
         occurs[codes[first : first + _BATCH]] = True
     used = np.flatnonzero(occurs[:-1])
     encoder = LabelEncoder.from_labels(y.classes[used].tolist())
     numbers = np.zeros(len(y.classes) + 1, dtype=np.int32)
     numbers[used] = encoder.encode(y.classes[used].tolist())
-    # as saved, where nothing is to be changed: they may be on disk
+    # unchanged codes are returned as they are, since they may be on disk
     if known is not None or (numbers[:-1] != np.arange(len(y.classes))).any():
         codes = numbers[codes]
     _refuse_padding(encoder.classes_, codes, known, lengths)
@@ -392,7 +393,7 @@ def _encode_packed(y, lengths, blank):
 
 
 def _refuse_padding(classes, codes, known, lengths, what="sequence"):
-    """Raise an error for -100, which other frameworks ignore, beside 0, 1, ..."""
+    """Raise an error for the label -100, a padding elsewhere, next to 0, 1, ..."""
     if len(classes) < 2 or classes.dtype.kind not in "if":
         return
     if classes[0] != PADDING or classes[1] < 0:
@@ -410,10 +411,10 @@ def _refuse_padding(classes, codes, known, lengths, what="sequence"):
 
 
 def costs_by_name(class_weight, classes):
-    """Cost of each label from a dict; 1 for labels that it does not name.
+    """Return the cost of each label from a dict; 1 for labels that it does not name.
 
     As in scikit-learn, a name that is not in y is an error unless all labels of y are
-    named: then a fold of a cross-validation may lack it.
+    named: then a fold of a cross-validation may lack this label.
     """
     labels = classes.tolist()
     known = set(labels)
@@ -432,17 +433,17 @@ def costs_by_name(class_weight, classes):
 
 
 def label_costs(class_weight, classes, counts=None):
-    """Cost of missing each label, as of scikit-learn's class_weight; None if all are 1.
+    """Return the costs of missing each label, from class_weight, or None if all are 1.
 
-    `counts`, the weight of each label in the data, are needed for "balanced".
+    `counts`, the weight of each label in the data, is needed for "balanced".
     """
     if class_weight is None:
         return None
     if isinstance(class_weight, dict):
         costs = costs_by_name(class_weight, classes)
     else:
-        # Labels of weight zero cost nothing. Shares, as weights may be the smallest
-        # numbers there are.
+        # Labels of weight zero have cost zero. Fractions are used, as weights may be
+        # near the smallest floating-point number.
         shares = counts / counts.sum()
         costs = np.divide(
             1.0 / len(classes), shares, out=np.zeros(len(classes)), where=shares > 0
@@ -460,7 +461,7 @@ def is_list(y):
 
 
 def is_missing(value):
-    """Whether a value is None, NaN, or what pandas has for them."""
+    """Whether a value is None, NaN, or missing for pandas."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -474,10 +475,10 @@ def is_missing(value):
 
 
 def refuse_missing(y):
-    """Raise an error if a label in y, one for each sample, is None, NaN or the like."""
+    """Raise an error if a label in y, one per sample, is None, NaN or the like."""
     if not is_list(y) or getattr(y, "ndim", 1) > 1:
         return
-    # those of numbers are checked by scikit-learn
+    # scikit-learn checks arrays of numbers
     if isinstance(y, np.ndarray) and y.dtype.kind != "O":
         return
     for i, label in enumerate(y):
@@ -486,7 +487,7 @@ def refuse_missing(y):
 
 
 def shown(value):
-    """A value as messages quote it: numbers of NumPy as numbers, also in lists."""
+    """Return a value for messages: NumPy numbers as Python numbers, even in lists."""
     if isinstance(value, np.generic) and not isinstance(value, _TIMES):
         return value.item()
     if type(value) in (list, tuple, set, frozenset):
@@ -495,7 +496,7 @@ def shown(value):
 
 
 def _place(k, lengths, what):
-    """What errors call the place of the k-th of all labels in its example."""
+    """Return the name of the k-th label's position within its example, for errors."""
     before = int(np.sum(lengths[: _sequence_of(k, lengths)]))
     return f"{_PLACES[what][:-1]} {k - before}"
 

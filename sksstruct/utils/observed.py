@@ -1,6 +1,6 @@
-"""What labels that were observed in part say of predictions: one rule for all scores.
+"""Comparison of predictions with partially observed labels, the same in all scores.
 
-A position whose label is None is left out. A set is met by any of its labels.
+Positions with the label None are left out. A set is matched by any of its labels.
 """
 
 from itertools import compress
@@ -10,7 +10,7 @@ import numpy as np
 from sksstruct.utils.labels import count_known, first_of
 from sksstruct.utils.validation import check_position_weight
 
-# What the docstrings of scores say of true labels.
+# Text for the docstrings of scores.
 PARTLY = {
     "partly": """
 None stands for a label that is not known: it is left out. A set stands for one of its
@@ -21,37 +21,38 @@ counts as the true label.
 
 
 def observed(true, predicted, choose=None):
-    """Labels to compare predictions with, and where they are known.
+    """Return labels for comparison with predictions, and a mask of known ones.
 
     Parameters
     ----------
     true : list
-        True labels, as of `check_labels` with `unknown` and `sets`.
+        True labels, from `check_labels` with `unknown` and `sets`.
     predicted : list
         Predicted labels of the same positions.
     choose : callable, default=None
-        ``choose(labels, predicted)`` returns the one of a set's labels that counts as
-        the true one if none of them was predicted. None: the first in order.
+        ``choose(labels, predicted)`` returns the label of a set that counts as the true
+        label if none of the set was predicted. None: the first in order.
 
     Returns
     -------
     labels : list
-        The predicted label where the true one is None, or a set that has it.
+        True labels, with the predicted label in place of None, and of a set that has
+        it.
     known : ndarray of shape (n_positions,), bool
-        Where the true label is not None.
+        Whether the true label is not None.
     """
     known = np.ones(len(true), dtype=bool)
     if not {type(None), frozenset}.intersection(map(type, true)):
         return true, known
     labels = list(true)
-    for t, (label, found) in enumerate(zip(true, predicted, strict=True)):
+    for t, (label, guess) in enumerate(zip(true, predicted, strict=True)):
         if label is None:
-            labels[t], known[t] = found, False
+            labels[t], known[t] = guess, False
         elif isinstance(label, frozenset):
-            if found in label:
-                labels[t] = found
+            if guess in label:
+                labels[t] = guess
             else:
-                labels[t] = choose(label, found) if choose else first_of(label)
+                labels[t] = choose(label, guess) if choose else first_of(label)
     return labels, known
 
 
@@ -64,14 +65,14 @@ def check_any_known(known, name):
 
 
 def known_pairs(true, predicted, name="y", choose=None):
-    """Labels and predictions where labels are known, and where they are.
+    """Return labels and predictions at positions with a known label, and these.
 
     Parameters
     ----------
     true, predicted, choose : objects
-        As of `observed`.
+        As in `observed`.
     name : str, default="y"
-        What errors call the true labels.
+        Name of the true labels in errors.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def known_pairs(true, predicted, name="y", choose=None):
 
 
 def share_of_right(true, predicted, lengths, sample_weight=None, name="y"):
-    """Share of the known labels that were predicted, by the weights of sequences."""
+    """Return the fraction of known labels predicted right, weighted by sequence."""
     true, predicted, known = known_pairs(true, predicted, name)
     weight = check_position_weight(sample_weight, count_known(known, lengths))
     equal = (a == b for a, b in zip(true, predicted, strict=True))

@@ -117,8 +117,8 @@ class PackedSequences(Versioned, Sequence):
     ) -> Self:
         """Build from `StoredRows`, or what `values` may be, which is not checked.
 
-        To make a SciPy array takes longer than to label a sentence: that is done
-        when `values` is asked for.
+        Creating a SciPy array takes longer than labeling a sentence, and is deferred
+        until `values` is read.
         """
         packed = cls.__new__(cls)
         packed.stored, packed.n_features, packed.offsets = rows, n_features, offsets
@@ -131,9 +131,9 @@ class PackedSequences(Versioned, Sequence):
         if isinstance(self.stored, StoredRows):
             shape = len(self.stored.indptr) - 1, self.n_features
             values = sparse.csr_array(self.stored, shape=shape)
-            # SciPy would look at all of them
+            # SciPy would check all entries
             values.has_canonical_format = True
-            # kernels read what the caller may change from now on
+            # stored, so that kernels see later changes by the caller
             self.stored = values
         return self.stored
 
@@ -316,7 +316,7 @@ class PackedSequences(Versioned, Sequence):
 
     @property
     def is_mapped(self) -> bool:
-        """Whether the rows are on disk, and read where they are used."""
+        """Whether the rows are on disk, and are read when they are used."""
         if self.is_mixed:
             return is_mapped(self.values.sparse.data) or is_mapped(self.values.dense)
         return is_mapped(self.stored.data if self.is_sparse else self.values)
@@ -327,12 +327,12 @@ class PackedSequences(Versioned, Sequence):
         return self.offsets[1:] - self.offsets[:-1]
 
     def __array_function__(self, func, types, args, kwargs):
-        """What `sklearn.pipeline.FeatureUnion` joins its parts with."""
+        """Implement the function by which scikit-learn's FeatureUnion joins parts."""
         is_columns = func is np.concatenate and kwargs.get("axis", *args[1:2]) == 1
-        # before scikit-learn 1.9
+        # FeatureUnion calls hstack before scikit-learn 1.9
         if is_columns or func is np.hstack:
             return _side_by_side(args[0])
-        # all else is as if this method did not exist
+        # all other functions behave as if this method did not exist
         return func._implementation(*args, **kwargs)
 
     def __len__(self):
@@ -371,7 +371,7 @@ class PackedSequences(Versioned, Sequence):
         Parameters
         ----------
         numbers : array-like of int
-            Their numbers.
+            Numbers of the sequences.
 
         Returns
         -------
@@ -393,18 +393,18 @@ class PackedSequences(Versioned, Sequence):
         packed : PackedSequences
             The other sequences, with the same rows.
         numbers : ndarray of int
-            Their numbers.
+            Numbers of these sequences.
         """
         lengths = self.lengths
         if np.count_nonzero(lengths) == len(lengths):
             return self, np.arange(len(lengths))
         numbers = np.flatnonzero(lengths)
-        # offsets repeat where a sequence is empty
+        # an empty sequence repeats an offset
         offsets = np.unique(self.offsets)
         return PackedSequences(self.values, offsets, self.feature_names), numbers
 
     def in_one_form(self) -> "PackedSequences":
-        """Store all features in one form, for what reads a single matrix.
+        """Store all features in one form, for code that reads a single matrix.
 
         Returns
         -------
@@ -477,7 +477,7 @@ def check_sequences(X, *, n_features=None, all_empty=False, allow_nan=False, nam
 
 
 def _side_by_side(parts):
-    """Sequences whose rows are the rows of all parts; see `PackedSequences.hstack`."""
+    """Return sequences with the columns of all parts; see `PackedSequences.hstack`."""
     parts = [
         check_sequences(part, all_empty=True, name=f"part {k} of X")
         for k, part in enumerate(parts)

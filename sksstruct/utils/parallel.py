@@ -1,4 +1,4 @@
-"""Threads over examples, and none in BLAS: results do not depend on their number."""
+"""Threads over examples, and a single thread in BLAS: results do not depend on them."""
 
 import os
 import time
@@ -11,26 +11,27 @@ from threadpoolctl import ThreadpoolController
 
 from sksstruct.utils._clock import Clock, OutOfTime
 
-# Work that takes less time than the threads, and the memory of each chunk, would.
+# Number of operations below which threads, and memory for each chunk, cost more time
+# than they save.
 LITTLE = 2**18
 
 
-# What each thread knows of its last sweep.
+# Duration of each thread's last sweep.
 _LAST = local()
 
 
 @contextmanager
 def timed_sweeps():
-    """Context whose sweeps `seconds_of_sweep` tells of."""
-    before, _LAST.seconds = seconds_of_sweep(), 0.0
+    """Context in which `seconds_of_sweep` starts from zero."""
+    old_seconds, _LAST.seconds = seconds_of_sweep(), 0.0
     try:
         yield
     finally:
-        _LAST.seconds = before
+        _LAST.seconds = old_seconds
 
 
 def seconds_of_sweep():
-    """Seconds that the last call of `run_in_chunks` by this thread took, or zero."""
+    """Return the seconds of this thread's last `run_in_chunks`, or zero."""
     return getattr(_LAST, "seconds", 0.0)
 
 
@@ -38,18 +39,19 @@ def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
     """Call ``function(start, stop)`` on ranges that cover ``range(n)``.
 
     The function writes the results of each example into arrays and releases the GIL.
-    The caller forms sums, always in the same order. `work` is the number of operations
-    in all, roughly: little work is one chunk. Between chunks the time may be over.
+    The caller computes sums, always in the same order. `work` is the approximate total
+    number of operations: little work is one chunk. The time limit is checked between
+    chunks.
     """
     if work < LITTLE:
         function(0, n)
         return
     workers = min(effective_n_jobs(n_jobs), n)
-    # A few chunks per thread balance sequences of different length, and allow an
-    # interrupt between them.
-    pieces = min(n, max(4 * workers, 16))
-    bounds = [n * k // pieces for k in range(pieces + 1)]
-    # of this thread, and not of those that it starts
+    # A few chunks per thread balance sequences of different lengths, and allow
+    # interrupts between chunks.
+    n_chunks = min(n, max(4 * workers, 16))
+    bounds = [n * k // n_chunks for k in range(n_chunks + 1)]
+    # the clock of this thread, as the worker threads have no deadline
     clock, left_out = Clock(), []
     started = time.perf_counter()
 
@@ -73,43 +75,44 @@ def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
 
 
 class _SharedLimit:
-    """One thread in libraries whose limit is that of the process, while any fit runs.
+    """A limit of one thread in libraries with a process-wide limit, while any fit runs.
 
-    Limits of each fit would end while others go on, and restore each other.
+    Separate limits of each fit would end while other fits continue, and overwrite each
+    other.
     """
 
     def __init__(self):
-        self._lock, self._count, self._before = Lock(), 0, ()
+        self._lock, self._count, self._old_limits = Lock(), 0, ()
 
     def after_fork(self):
-        """Lift the limit of fits of the parent, of which only one thread is here.
+        """In a forked child, lift the limit of the parent's fits.
 
-        That one may still leave the context that it has entered.
+        Only the forking thread exists in the child; it may still leave its context.
         """
         if self._count:
-            _set_threads(self._before)
+            _set_threads(self._old_limits)
         self.__init__()
 
     def __enter__(self):
         with self._lock:
             if self._count == 0:
                 libraries = _libraries()[1]
-                self._before = [(each, each.num_threads) for each in libraries]
+                self._old_limits = [(each, each.num_threads) for each in libraries]
                 _set_threads((each, 1) for each in libraries)
             self._count += 1
 
     def __exit__(self, *_):
         with self._lock:
-            # zero in the child of a fork, which has lifted the limit
+            # the count is zero in a forked child, which has lifted the limit
             if self._count == 1:
-                _set_threads(self._before)
+                _set_threads(self._old_limits)
             self._count = max(self._count - 1, 0)
 
 
 def _set_threads(numbers):
     for library, number in numbers:
-        # only the thread that set the last limit can set another: here fits count, and
-        # the last one need not be in the thread of the first
+        # a library only accepts a new limit from the thread that set the last one, but
+        # the last fit to end may be in another thread than the first
         free = getattr(library, "clear_controlling_thread", lambda force: None)
         free(force=True)
         library.set_num_threads(number)
@@ -118,14 +121,14 @@ def _set_threads(numbers):
 
 @cache
 def _libraries():
-    """BLAS with a limit for each thread, and with one limit; they are looked for once.
+    """Return BLAS libraries with a limit per thread, and with a process-wide limit.
 
     Returns
     -------
     own : ThreadpoolController
-        The former.
+        Libraries with a limit per thread.
     shared : list of library controllers
-        The latter.
+        Libraries with a process-wide limit.
     """
     blas = ThreadpoolController().select(user_api="blas")
     own = blas.select(internal_api="openblas").select(threading_layer="openmp")
@@ -135,7 +138,7 @@ def _libraries():
 
 _SHARED = _SharedLimit()
 if hasattr(os, "register_at_fork"):
-    # other threads, and locks that they hold, are not in the child
+    # a child has neither the other threads nor locks that they could release
     os.register_at_fork(after_in_child=_SHARED.after_fork)
 
 
@@ -143,8 +146,8 @@ if hasattr(os, "register_at_fork"):
 def one_blas_thread():
     """Context in which BLAS uses one thread.
 
-    A product of vectors that are read once is slower on all cores than on one, and in
-    some libraries many times slower. Its bits depend on the threads.
+    A product of vectors that are read only once is slower on all cores than on one, in
+    some libraries many times slower, and its bits depend on the number of threads.
     """
     with _libraries()[0].limit(limits=1, user_api="blas"), _SHARED:
         yield

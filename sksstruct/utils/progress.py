@@ -1,7 +1,6 @@
-"""The progress of a run: clock, trace, printing, and how it ended.
+"""The progress of a run: clock, trace, printing, and how the run ended.
 
-Training and MAP inference are different loops; this file has what they report in the
-same way.
+Training and MAP inference have different loops; this file has their common reports.
 """
 
 import time
@@ -18,7 +17,7 @@ class Status(StrEnum):
     message : str
         Sentence that says what happened, printed after the name of the run.
     remedy : str or None
-        What the user can do about it, if anything.
+        Advice for the user, if there is any.
     """
 
     message: str
@@ -85,7 +84,7 @@ class Status(StrEnum):
 
 
 class Trace:
-    """Rows of a run, kept as equally long columns.
+    """Rows of a run, in columns of equal length.
 
     Parameters
     ----------
@@ -104,11 +103,11 @@ class Trace:
         self._rows.append(row)
 
     def last(self, n):
-        """The last n rows, or as many as there are."""
+        """Return the last n rows, or as many as there are."""
         return self._rows[-n:]
 
     def as_dict(self):
-        """Dict of arrays: of integers for counts, of floats for the rest."""
+        """Return a dict of arrays: integers for counts, floats otherwise."""
         out = {}
         for k, name in enumerate(self.columns):
             dtype = np.int64 if name in self._counts else np.float64
@@ -135,7 +134,7 @@ class Progress:
     n_iter : int
         Passes or iterations so far.
     status : Status or None
-        Why the run ended; None while it goes on.
+        Why the run ended; None while it continues.
     trace : Trace
         The rows recorded so far.
     """

@@ -1,7 +1,7 @@
 """Packed sequences and their labels as a folder of arrays, mapped into memory.
 
-A folder holds plain ``.npy`` files and ``header.json``, which says what they must be.
-Mapped arrays are read from disk when they are used, and are no memory of the process.
+A folder holds plain ``.npy`` files, and ``header.json`` with their types and shapes.
+Mapped arrays are read from disk when they are used, and take no memory of the process.
 """
 
 import json
@@ -24,15 +24,15 @@ from sksstruct.utils.labels import (
 from sksstruct.utils.sparse_input import canonical_csr
 
 FORMAT, VERSION = "sksstruct.PackedSequences", 1
-# Labels that JSON keeps as they are.
+# Types of labels that JSON preserves.
 _PLAIN = str, int, float, bool
-# Rows that are converted at a time.
+# Number of rows in a batch of conversions.
 _BATCH = 2**20
-# What messages call the types of JSON, and the largest length of an array.
+# Names of JSON types in messages, and the largest length of an array.
 _KINDS = {dict: "a dict", list: "a list", int: "a number", str: "a string",
           bool: "true or false"}  # fmt: skip
 _MOST = 2**62
-# Arrays that say where each row, or sequence, begins.
+# Arrays with the offsets of rows or sequences.
 _POINTERS = "indptr", "offsets"
 
 
@@ -44,7 +44,7 @@ def save_parts(path, parts):
             f"{path} exists: give the name of a new folder, as arrays that are mapped "
             "must not change"
         )
-    # the name stands for a complete folder only; nobody else has this one
+    # the final name is given only to complete folders; the temporary one is unique
     folder = path.with_name(f"{path.name}.{uuid4().hex}.part")
     folder.mkdir(parents=True)
     writer = _Writer(folder)
@@ -66,7 +66,7 @@ def save_parts(path, parts):
 
 
 class _Writer:
-    """Writes parts one after the other; none of them is kept in memory.
+    """Writes parts one after the other, without keeping them in memory.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class _Writer:
 
     def __init__(self, folder):
         self.folder, self.files, self.numbers = folder, {}, {}
-        # what all parts have in common
+        # properties that all parts must share
         self.common = self.names = None
 
     def add(self, X, y):
@@ -99,13 +99,13 @@ class _Writer:
         if y is not None:
             codes, classes = _codes(y, X.lengths)
             numbers = [self.numbers.setdefault(k, len(self.numbers)) for k in classes]
-            # the last one is that of an unknown label
+            # the last entry is the number of unknown labels
             arrays["labels"] = np.array([*numbers, -1], dtype=np.int32)[codes]
         for name, array in arrays.items():
             if name not in self.files:
                 self.files[name] = _GrowingFile(self.folder / f"{name}.npy", array)
             elif name in _POINTERS:
-                # they begin with what is there already
+                # pointers continue from the last one that was written
                 array = array[1:] + self.files[name].last
             self.files[name].add(array)
 
@@ -115,13 +115,14 @@ class _Writer:
             file.close()
 
     def finish(self):
-        """Write what is known of all parts only."""
+        """Write the files that depend on all parts."""
         if self.common is None:
             raise ValueError("there are no parts: at least one is required")
         self.close()
         pointers = self.files.get("indptr")
         if pointers is not None and pointers.last <= np.iinfo(np.int32).max:
-            # as scipy wants them: they would be converted whenever they are read
+            # scipy uses 32 bits if possible, and would convert the pointers in each
+            # read
             pointers.rewrite(lambda rows: rows.astype(np.int32))
         if "labels" in self.files:
             self._sort_labels()
@@ -146,25 +147,25 @@ class _Writer:
         (self.folder / "header.json").write_text(text, encoding="utf-8")
 
     def _sort_labels(self):
-        """Number labels as training does, which otherwise copies them."""
+        """Number labels in the order of training, which would otherwise copy them."""
         encoder = LabelEncoder.from_labels(self.numbers)
         numbers = encoder.encode(list(self.numbers))
         if (numbers != np.arange(len(numbers))).any():
-            # the last one is that of an unknown label
+            # the last entry is the number of unknown labels
             numbers = np.append(numbers, -1).astype(np.int32)
             self.files["labels"].rewrite(lambda codes: numbers[codes])
             self.numbers = dict.fromkeys(encoder.classes_.tolist())
 
 
 class _GrowingFile:
-    """A ``.npy`` file of an array whose rows come in parts.
+    """A ``.npy`` file of an array whose rows are written in parts.
 
     Parameters
     ----------
     path : Path
-        Its name.
+        Name of the file.
     array : ndarray
-        Has the type and the length of the rows.
+        Array with the type and the row length of the file.
     """
 
     def __init__(self, path, array):
@@ -179,7 +180,7 @@ class _GrowingFile:
             "fortran_order": False,
             "shape": self.shape,
         }
-        # NumPy leaves room in it for any number of rows
+        # NumPy pads the header, so that any number of rows fits later
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def add(self, array):
@@ -190,29 +191,29 @@ class _GrowingFile:
             self.last = array[-1]
 
     def close(self):
-        """Write how many rows there are; once is enough."""
+        """Write the final number of rows, unless the file is closed already."""
         if not self._file.closed:
             self._file.seek(0)
             self._write_header()
             self._file.close()
 
     def rewrite(self, convert):
-        """Replace all rows by what a function makes of them."""
+        """Replace all rows by the results of a function."""
         rows = np.load(self.path, mmap_mode="r")
-        other = _GrowingFile(self.path.with_suffix(".part"), convert(rows[:0]))
+        new_file = _GrowingFile(self.path.with_suffix(".part"), convert(rows[:0]))
         for first in range(0, len(rows), _BATCH):
-            other.add(convert(rows[first : first + _BATCH]))
-        other.close()
-        os.replace(other.path, self.path)
-        self.dtype = other.dtype
+            new_file.add(convert(rows[first : first + _BATCH]))
+        new_file.close()
+        os.replace(new_file.path, self.path)
+        self.dtype = new_file.dtype
 
 
 def _arrays(X):
-    """The arrays of packed sequences by name of their files."""
+    """Return the arrays of packed sequences by the names of their files."""
     if X.is_sparse or X.is_mixed:
         rows = X.values.sparse if X.is_mixed else X.values
         end = rows.indptr[-1]
-        # what is stored beyond the last row is not part of the matrix
+        # entries stored beyond the last row are not part of the matrix
         arrays = {
             "data": rows.data[:end],
             "indices": rows.indices[:end],
@@ -226,13 +227,13 @@ def _arrays(X):
 
 
 def _types(X):
-    """The types of the values of packed sequences."""
+    """Return the types of the values of packed sequences."""
     parts = (X.values.sparse, X.values.dense) if X.is_mixed else (X.values,)
     return [part.dtype.str for part in parts]
 
 
 def _codes(y, lengths):
-    """Numbers of labels, -1 for an unknown one, and the labels as JSON has them."""
+    """Return codes of labels, -1 for unknown ones, and the labels as JSON values."""
     if isinstance(y, PackedLabels):
         y.check_lengths(lengths)
         codes, classes = y.codes, y.classes.tolist()
@@ -250,7 +251,7 @@ def _codes(y, lengths):
 
 
 def open_shard(pack, path, mmap=True, labels=False):
-    """Read `PackedSequences.open(path)`, the class being what packs rows."""
+    """Read `PackedSequences.open(path)`; `pack` is the class of the result."""
     path = Path(path)
     header = _header(path)
     arrays = {name: _array(path, name, header, mmap) for name in header["arrays"]}
@@ -285,7 +286,7 @@ def open_shard(pack, path, mmap=True, labels=False):
 
 
 def _header(path):
-    """The header of a folder, with all that reading needs."""
+    """Return the header of a folder, after checking all that reading needs."""
     file = path / "header.json"
     if not file.exists():
         what = "is not a folder" if not path.is_dir() else "has no header.json"
@@ -304,7 +305,7 @@ def _header(path):
         )
     expected = {"arrays": dict, "n_features": int, "has_feature_names": bool}
     for name, kind in expected.items():
-        # a flag is a number for Python
+        # bool is a subclass of int in Python
         if type(header.get(name)) is not kind:
             raise _not_a(file, name, kind, header.get(name))
     if header["n_features"] < 0:
@@ -339,23 +340,23 @@ def _header(path):
 
 
 def _check_classes(file, classes):
-    """Raise an error if these are not labels, each of them once."""
+    """Raise an error if the classes are not distinct labels."""
     if type(classes) is not list:
         raise _not_a(file, "classes", list, classes)
-    seen = set()
+    labels_seen = set()
     for k, label in enumerate(classes):
         if type(label) not in _PLAIN:
             raise ValueError(
                 f"{file} has {label!r:.80} as class {k}: labels on disk are strings or "
                 "numbers"
             )
-        if label in seen:
+        if label in labels_seen:
             raise ValueError(f"{file} has the class {label!r:.80} twice")
-        seen.add(label)
+        labels_seen.add(label)
 
 
 def _not_a(file, name, kind, value):
-    """An error that names an entry of a header."""
+    """Return an error that names an entry of a header."""
     found = "lacks it" if value is None else f"has {value!r:.80}"
     return ValueError(f"{name} in {file} must be {_KINDS[kind]}; the file {found}")
 
@@ -372,7 +373,7 @@ def _json(file):
 
 
 def _array(path, name, header, mmap):
-    """An array of a folder, read-only where it is mapped."""
+    """Return an array of a folder, read-only if it is mapped."""
     file = path / f"{name}.npy"
     entry = header["arrays"][name]
     expected = f"{entry['dtype']:.80} of shape {tuple(entry['shape'])}"
@@ -380,7 +381,7 @@ def _array(path, name, header, mmap):
         raise ValueError(f"{file} is a folder; expected {expected}")
     if not file.is_file():
         raise FileNotFoundError(f"{file} is missing; expected {expected}")
-    # there is nothing to map of an empty array
+    # an empty array cannot be mapped
     mode = "r" if mmap and np.prod(entry["shape"]) else None
     try:
         array = np.load(file, mmap_mode=mode, allow_pickle=False)
@@ -392,5 +393,5 @@ def _array(path, name, header, mmap):
         raise ValueError(
             f"{file} is {array.dtype.str} of shape {array.shape}; expected {expected}"
         )
-    # not as a memmap, whose every part and sum would be one as well
+    # a plain array, as parts and sums of a memmap would be memmaps too
     return np.asarray(array)

@@ -1,8 +1,9 @@
-"""The one door for sparse matrices: kernels go where their indices point.
+"""The only entrance for sparse matrices: kernels trust their indices.
 
-SciPy checks neither indices nor row pointers of a matrix made of arrays, or whose
-arrays were changed, and its own conversions read wherever they point. What is returned
-here is sound: a row for each pointer, columns within the matrix, 32-bit column indices.
+SciPy does not check indices and row pointers of a matrix that was made from arrays, or
+whose arrays were changed, and its own conversions read wherever they point. Matrices
+returned here are sound: a pointer for each row, columns within the matrix, 32-bit
+column indices.
 """
 
 from copy import copy
@@ -17,23 +18,24 @@ from sksstruct.utils._layout import file_zeros, is_mapped
 def is_sparse(X):
     """Whether X is a sparse matrix or array.
 
-    SciPy looks in a registry first, again and again where a single sequence is labeled.
+    `scipy.sparse.issparse` consults a registry first, which takes time in the labeling
+    of a single sequence.
 
     Parameters
     ----------
     X : object
-        Anything.
+        Any object.
 
     Returns
     -------
     is_sparse : bool
-        As of `scipy.sparse.issparse`.
+        Result of `scipy.sparse.issparse`.
     """
     return type(X) is not np.ndarray and X is not None and sparse.issparse(X)
 
 
 def check_sparse(X, name="X"):
-    """Check where the entries of a sparse matrix are.
+    """Check the row pointers and indices of a sparse matrix.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ def _check_indices(indices, bound, kind, name):
 
 
 def sound_csr(X, name="X"):
-    """Return a sparse matrix as CSR that is sound, with 32-bit column indices.
+    """Return a sparse matrix as sound CSR, with 32-bit column indices.
 
     Parameters
     ----------
@@ -97,14 +99,14 @@ def sound_csr(X, name="X"):
     Returns
     -------
     X : csr_array or csr_matrix
-        The same object if nothing had to be done.
+        The same object if no change was necessary.
 
     Raises
     ------
     ValueError
         As in `check_sparse`, or if there are too many columns for 32-bit indices.
     """
-    # formats that are not made of arrays become one that is checked before it is used
+    # formats without index arrays are converted to COO, which is checked before its use
     if X.format in ("dok", "lil", "dia"):
         X = X.tocoo()
     check_sparse(X, name)
@@ -127,13 +129,13 @@ def validate_rows(estimator, X, y="no_validation", **options):
     Parameters
     ----------
     estimator : estimator
-        Gets the attributes that describe X.
+        Estimator that gets the attributes describing X.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Data.
     y : {array-like, sparse matrix}, default="no_validation"
         Targets.
     **options : dict
-        Passed on.
+        Options of `validate_data`.
 
     Returns
     -------
@@ -164,30 +166,30 @@ def _is_nested(X):
 
 
 def rows_between(X, first, last):
-    """Rows first <= i < last of an array, a list or a sound CSR matrix.
+    """Return the rows first <= i < last of an array, a list or a sound CSR matrix.
 
-    If X is no list, they share its memory.
+    Unless X is a list, the result shares its memory.
     """
     if not sparse.issparse(X):
         return X[first:last]
     a, b = X.indptr[first], X.indptr[last]
     pointers = X.indptr[first : last + 1]
-    # one for each row, which memory may not have room for either
+    # pointers of a mapped matrix may be too large for memory as well
     zeros = file_zeros if is_mapped(pointers) else np.zeros
     pointers = np.subtract(pointers, a, out=zeros(len(pointers), pointers.dtype))
     out = type(X)((last - first, X.shape[1]), dtype=X.dtype)
-    # not to the constructor, which copies what is less than half of an array
+    # assigned, as the constructor copies arrays that are less than half of their base
     out.data, out.indices, out.indptr = X.data[a:b], X.indices[a:b], pointers
-    # what is true of all rows need not be found anew
+    # properties of all rows hold for a part too, and need no new check
     if X.has_canonical_format:
         out.has_canonical_format = True
     return out
 
 
 def canonical_csr(values):
-    """CSR array with sorted, unique, 32-bit indices and float values.
+    """Return a CSR array with sorted, unique, 32-bit indices and float values.
 
-    Shares memory with an input that already has this form.
+    The result shares memory with an input that already has this form.
     """
     if values.dtype.kind not in "biuf":
         raise TypeError(f"values must be real numbers, got {values.dtype}")
@@ -196,7 +198,8 @@ def canonical_csr(values):
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
     sound = sound_csr(values, "values")
-    # the constructor copies arrays that are less than half of others, say of a file
+    # the constructor copies arrays that are less than half of their base, such as a
+    # file
     is_array = isinstance(sound, sparse.csr_array)
     out = copy(sound) if is_array else sparse.csr_array(sound)
     if not out.has_canonical_format:

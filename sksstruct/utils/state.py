@@ -1,4 +1,4 @@
-"""The one door for states: what pickles hold, and which version wrote it."""
+"""The only entrance for states: contents of pickles, and versions."""
 
 import warnings
 
@@ -8,18 +8,18 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.version import __version__
 
-# The entry of a state that names the version, as scikit-learn's `_sklearn_version`.
+# Entry of a state with the version, like scikit-learn's `_sklearn_version`.
 _VERSION = "_sksstruct_version"
 
 
 class Versioned:
-    """Mixin for objects whose pickles outlive this version.
+    """Mixin for objects whose pickles are read by later versions.
 
-    States name the version that wrote them. Loading one of another version gives
+    States name the version that wrote them; loading a state of another version gives
     scikit-learn's `InconsistentVersionWarning`. A class whose state is more than
-    parameters and results says in `_state` what is written, and checks in `_restore`
-    what is read. Names of features are written as arrays of numbers: in a skops file
-    each string takes a hundred bytes or more.
+    parameters and results defines what is written in `_state`, and checks what is read
+    in `_restore`. Names of features are written as arrays of numbers, as each string
+    takes a hundred bytes or more in a skops file.
     """
 
     def __getstate__(self):
@@ -44,21 +44,21 @@ class Versioned:
         self._restore(state)
 
     def _state(self):
-        """What is written, a dict by name."""
+        """Return the state to write, a dict."""
         return super().__getstate__()
 
     def _restore(self, state):
-        """Take what was read."""
+        """Set the object from a state that was read."""
         super().__setstate__(state)
 
 
 def _written(value):
-    """A value as it is written."""
+    """Return a value in the form that is written."""
     if isinstance(value, FeatureNames):
         value = value.packed()
     if type(value) is dict:
         return {name: _written(each) for name, each in value.items()}
-    # skops cannot read arrays of that class, of a model that joblib has mapped
+    # skops cannot read memmaps, which joblib's mapped models contain
     return np.asarray(value) if isinstance(value, np.memmap) else value
 
 
@@ -69,12 +69,12 @@ def _entries(state, name):
 
 
 def required(state, names, owner):
-    """Values of a state, or an error that names what it lacks.
+    """Return values of a state, or raise an error that names a missing one.
 
     Parameters
     ----------
     state : dict
-        What was read.
+        The state that was read.
     names : sequence of str
         Names of the values.
     owner : str

@@ -1,4 +1,4 @@
-"""Types of what public functions take, for annotations."""
+"""Types of the arguments of public functions, for annotations."""
 
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -11,30 +11,30 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
 class SparseLike(Protocol):
-    """What becomes a CSR matrix: all matrices and arrays of `scipy.sparse`."""
+    """Types that can become a CSR matrix: all matrices and arrays of `scipy.sparse`."""
 
     def tocsr(self) -> Any:
-        """The matrix in compressed rows."""
+        """Return the matrix in compressed rows."""
 
 
 class Decorator(Protocol):
-    """What leaves the type of a class, function or method as it is."""
+    """A decorator that preserves the type of a class, function or method."""
 
     def __call__(self, decorated: _Decorated, /) -> _Decorated:
-        """The same object, or one that is used like it."""
+        """Return the same object, or one that is used like it."""
 
 
-# A matrix of numbers, a row for each example or position.
+# Matrices of numbers, with a row for each example or position.
 MatrixLike: TypeAlias = ArrayLike | SparseLike
 # Sequences of rows: lists, object arrays or `sksstruct.utils.packed.PackedSequences`.
 Sequences: TypeAlias = Sequence[MatrixLike] | np.ndarray
 # An array for each example: labels of sequences, or labelings of graphs.
 Labelings: TypeAlias = Sequence[ArrayLike] | np.ndarray
-# Examples of any structure: rows of a matrix, or a list of what the model takes.
+# Examples of any structure: rows of a matrix, or a list of inputs of the model.
 Examples: TypeAlias = MatrixLike | Sequence[Any]
 # The labels of each sample, as a set, a list or a tuple.
 LabelSets: TypeAlias = Sequence[Collection[Hashable]] | np.ndarray
-# Sequences of strings: at each position names with values, or names alone.
+# Sequences of features: at each position a dict of named values, or a list of names.
 FeatureSequences: TypeAlias = Iterable[Iterable[Mapping[str, Any] | Iterable[str]]]
 # Lists, or arrays of one dimension.
 Items: TypeAlias = Sequence[Any] | np.ndarray

@@ -1,4 +1,4 @@
-"""Checks of input: weights here, features and labels where they are packed.
+"""Checks of input: weights here, features and labels in the modules that pack them.
 
 Every error names the argument and the sequence at fault.
 """
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _refuse_nested_weight(sample_weight, what, instead):
-    """Raise an error for weights of parts of examples, in an array or in lists."""
+    """Raise an error for weights of parts of examples, 2-D or nested."""
     if not is_list(sample_weight) or not len(sample_weight):
         return
     if getattr(sample_weight, "ndim", 1) > 1 or is_list(next(iter(sample_weight))):
@@ -45,7 +45,7 @@ def _refuse_nested_weight(sample_weight, what, instead):
 
 
 def check_weight(sample_weight, n_examples, what="example"):
-    """Weights of examples as floats, finite and not negative; None and numbers: alike.
+    """Return finite, nonnegative weights of examples; None means equal weights.
 
     Raises
     ------
@@ -65,8 +65,8 @@ def check_weight(sample_weight, n_examples, what="example"):
             input_name="sample_weight",
         )
     if weight.shape != (n_examples,):
-        one = weight.ndim == 1
-        entries = f"{len(weight)} entries" if one else f"shape {weight.shape}"
+        is_vector = weight.ndim == 1
+        entries = f"{len(weight)} entries" if is_vector else f"shape {weight.shape}"
         raise ValueError(
             f"sample_weight has {entries}, but X has {n_examples} {what}s: it takes "
             f"one weight for each {what}"
@@ -83,7 +83,7 @@ def check_weight(sample_weight, n_examples, what="example"):
 
 
 def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
-    """Weights of sequences as floats, or None; all may be zero with `all_zero`.
+    """Return weights of sequences as floats, or None; `all_zero` allows all zero.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
 
 
 def check_position_weight(sample_weight, lengths):
-    """Weights of all positions in a row, from weights of sequences, or None.
+    """Return the weights of all positions from weights of sequences, or None.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def check_position_weight(sample_weight, lengths):
 
 
 def check_example_weight(sample_weight, n_examples, factors=None):
-    """Examples of positive weight, and their weights, which sum to one.
+    """Return the examples of positive weight, and their weights, which sum to one.
 
     Parameters
     ----------
@@ -130,15 +130,15 @@ def check_example_weight(sample_weight, n_examples, factors=None):
     n_examples : int
         Number of examples.
     factors : callable, default=None
-        ``factors(weight)`` returns further factors, those of scikit-learn's
-        ``class_weight``, which do not count in the sum.
+        ``factors(weight)`` returns further factors, such as those of scikit-learn's
+        ``class_weight``, which do not change the sum by which weights are divided.
 
     Returns
     -------
     keep : ndarray of int
         Numbers of the examples.
     weight : ndarray
-        Their weights.
+        Weights of these examples.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def check_example_weight(sample_weight, n_examples, factors=None):
 
 
 def check_heads(heads, n_words, name):
-    """The heads of a sentence's words as an array of integers, which may be no tree."""
+    """Return the heads of a sentence's words as integers, which may form no tree."""
     heads = np.asarray(heads)
     if heads.shape == (n_words,) == (0,):
         return heads.astype(np.intp)

@@ -1,3 +1,3 @@
-"""The version, for those who need nothing else."""
+"""The version, in a module without imports."""
 
 __version__ = "0.1.0.dev0"
