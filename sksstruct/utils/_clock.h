@@ -1,4 +1,4 @@
-/* Seconds of a clock that never goes back, from anywhere in a kernel. */
+/* Seconds of a monotonic clock, for kernels without the GIL. */
 #ifndef SKSSTRUCT_CLOCK_H
 #define SKSSTRUCT_CLOCK_H
 

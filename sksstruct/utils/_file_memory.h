@@ -1,5 +1,5 @@
-/* Memory in a file that has no name: the system writes it to disk where it needs the
-   room. Where there are no such files it is memory like any other. */
+/* Memory in a file without a name, whose pages the system can write to disk when memory
+   is short. On Windows this is ordinary memory. */
 #ifndef SKSSTRUCT_FILE_MEMORY_H
 #define SKSSTRUCT_FILE_MEMORY_H
 
@@ -22,7 +22,7 @@ static inline void sks_free_file_memory(void* memory, size_t size) {
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-/* NULL where there is no room; the folder must exist. */
+/* Returns NULL if there is no room; the folder must exist. */
 static inline void* sks_file_memory(size_t size, const char* folder) {
     char name[4096];
     void* memory = MAP_FAILED;
@@ -31,16 +31,17 @@ static inline void* sks_file_memory(size_t size, const char* folder) {
     file = mkstemp(name);
     if (file < 0) return NULL;
     unlink(name);
-    /* room now, or an error: without it a write to the memory would end the process */
+    /* reserve disk space now, or fail: a later write to a full disk would end the
+       process */
 #ifdef __linux__
     do error = posix_fallocate(file, 0, (off_t)size);
-    while (error == EINTR); /* a signal is no lack of room */
+    while (error == EINTR); /* interrupted by a signal */
 #else
     error = ftruncate(file, (off_t)size);
 #endif
     if (error == 0)
         memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    /* the mapping keeps it */
+    /* the mapping keeps the file open */
     close(file);
     return memory == MAP_FAILED ? NULL : memory;
 }

@@ -1,46 +1,46 @@
-/* Row kernels shared by the inference and model floors, and how they are chosen.
+/* Row kernels shared by inference and models, and their dispatch by instruction set.
 
-   A row is one number for each label: the scores of a position, the weights of a
-   feature, a line of a table of transitions. The kernels come in families, which have
-   a header each:
+   A row has one number for each label: the scores of a position, the weights of a
+   feature, a row of a table of transitions. Each family of kernels has a header:
 
      _simd_rows.h      messages and maxima over labels (max-product), sums and products
                        of rows, steps of duals
      _simd_features.h  a sparse or dense feature row times the weights of all labels,
-                       and a step back into these
+                       and updates of these weights
      _simd_sums.h      sum-product: messages as scaled exponentials, or as logarithms
-                       where scores differ by too much for those, and probabilities
+                       where differences of scores overflow them, and probabilities
      _simd_many.h      searches in long rows, and products with several feature rows
      _simd_single.h    decoding in single precision
      _simd_tables.h    max-plus products with users' tables, whose rows are not padded
-     _simd_common.h    what these share, and functions too short to be called
+     _simd_series.h    rows over the positions of a sequence, for segments
+     _simd_common.h    types and macros of all families, and short inline functions
 
-   They are in C for what Cython has no words for. Widths of blocks are constants, by
-   macros, so that accumulators stay in registers. Vector types say what to do with
-   eight numbers at a time, and `restrict` that rows do not overlap; a compiler without
-   vector types makes vector code out of the loops.
+   The kernels use features of C that Cython lacks. Macros make the widths of blocks
+   constants, so that accumulators stay in registers. Vector types operate on eight
+   numbers at a time, and `restrict` states that rows do not overlap; compilers without
+   vector types vectorize the loops.
 
    Dispatch: a build for any x86-64 must still be fast. setup.py compiles the kernels,
    `_simd_kernels.h`, once for each instruction set, with the compiler's own options for
-   it, and links all of them into the extension `_simd`. At import this asks the
-   processor, `_simd_levels.h`, and copies the pointers of the best level to one table,
+   it, and links all of them into the extension `_simd`. At import, `_simd` queries the
+   processor (`_simd_levels.h`), and copies the pointers of the best level to one table,
    `sks_table`. Extensions that cimport `_simd` get the table's address from Cython: a
-   call loads a pointer and jumps to it. Elsewhere there is one level, `baseline`,
-   compiled for the target at hand. A new kernel is written in a family, listed below,
-   and declared in `_simd.pxd`; the C compiler compares the three.
+   call loads a pointer and jumps to it. Other architectures have a single level,
+   `baseline`, compiled for the target. A new kernel is written in a family, listed
+   below, and declared in `_simd.pxd`; the C compiler compares the three.
 
    Padding: every table is stored with rows of `ld` doubles, ld being 4, or a multiple
    of 8 from 8 on (see utils._layout.padded_length), so that all loops run over whole
-   vectors and none has a rest to take care of. The padding holds finite values that are
-   never read as labels: kernels write to it, and sums over labels are over n entries or
-   have zeros there. Only feature rows, and the row of sks_max, may have any length.
+   vectors, without remainders. The padding holds finite values that are never read as
+   labels: kernels write to it, and sums over labels have n terms or zeros in the
+   padding. Only feature rows, and the row of sks_max, may have any length.
 
    Alignment: tables begin on a cache line (utils._layout.aligned_zeros), and so does
-   each row from 8 labels on, so that no vector is in two lines. That is for speed only:
-   vector types have the alignment of a double.
+   each row from 8 labels on, so that no vector straddles two lines. Alignment matters
+   only for speed: vector types have the alignment of a double.
 
-   Sums are formed in eight interleaved parts, put together at the end. Some instruction
-   sets fuse products and sums, so that last digits depend on the machine. */
+   Sums consist of eight interleaved partial sums, added at the end. Some instruction
+   sets fuse products and sums, so that the last digits depend on the machine. */
 #ifndef SKSSTRUCT_SIMD_H
 #define SKSSTRUCT_SIMD_H
 

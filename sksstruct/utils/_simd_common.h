@@ -1,5 +1,5 @@
-/* What all row kernels share, and the functions that are too short to be called: they
-   are compiled into each extension, for the oldest processor. See `_simd.h`. */
+/* Types and macros of all row kernels, and functions that are too short for dispatch:
+   these are compiled into each extension, for the baseline. See `_simd.h`. */
 #ifndef SKSSTRUCT_SIMD_COMMON_H
 #define SKSSTRUCT_SIMD_COMMON_H
 
@@ -20,14 +20,14 @@
 #define SKS_RESTRICT
 #endif
 
-/* Eight doubles at a time where the compiler has vector types; left to itself it makes
-   gathers over the features out of the loops, at half the speed. */
+/* Vectors of eight doubles, if the compiler has vector types: without them, it would
+   vectorize over the features with gathers, at half the speed. */
 #if defined(__GNUC__)
 #define SKS_VECTORS 1
 typedef double sks_v8 __attribute__((vector_size(64), aligned(8), may_alias));
 typedef uint64_t sks_m8 __attribute__((vector_size(64), aligned(8), may_alias));
-/* As many as a register holds, for sums that are to stay in registers: gcc takes what
-   is wider apart, and puts it on the stack. */
+/* Vectors of the width of a register, for sums that should stay in registers: gcc splits
+   wider vectors, and puts them on the stack. */
 #if defined(__AVX512F__)
 #define SKS_LANES 8
 #elif defined(__AVX__)
@@ -54,7 +54,7 @@ typedef double sks_lanes
         }                                             \
     } while (0)
 
-/* Ask for memory that is needed soon. */
+/* Prefetch memory that is needed soon. */
 static inline void sks_prefetch(const void *start, ptrdiff_t size)
 {
 #if defined(__GNUC__)
@@ -65,7 +65,7 @@ static inline void sks_prefetch(const void *start, ptrdiff_t size)
 #endif
 }
 
-/* sum_b x[b] y[b] over a row and its padding, which is zero in one of them. */
+/* sum_b x[b] y[b] over a row and its padding, which must be zero in x or in y. */
 SKS_INLINE double sks_dot(ptrdiff_t ld, const double *SKS_RESTRICT x,
                           const double *SKS_RESTRICT y)
 {
@@ -80,7 +80,7 @@ SKS_INLINE double sks_dot(ptrdiff_t ld, const double *SKS_RESTRICT x,
            + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
 }
 
-/* acc[:width] += v * row[:width], width a constant: the step of all feature kernels. */
+/* acc[:width] += v * row[:width] for a constant width: used by all feature kernels. */
 SKS_INLINE void sks_fma(const int width, double v, const double *row, double *acc)
 {
 #ifdef SKS_VECTORS
@@ -93,11 +93,11 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
     for (int j = 0; j < width; j++) acc[j] += v * row[j];
 }
 
-/* The value of a feature; no values are all ones. */
+/* The value of a feature; without an array of values, all are 1. */
 #define SKS_VALUE(p) (value ? value[p] : 1)
 
-/* A feature row written into a dense vector, and the product of another with it: two
-   sparse rows are multiplied without looking for the indices that they share. */
+/* Scatter of a feature row into a dense vector, and the product of another row with it:
+   two sparse rows are multiplied without searching for common indices. */
 #define SKS_SPREAD(suffix, real)                                                       \
     static inline void sks_spread_##suffix(                                            \
         ptrdiff_t n, const int32_t *index, const real *value, double *out)             \
@@ -120,8 +120,7 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
 SKS_SPREAD(f32, float)
 SKS_SPREAD(f64, double)
 
-/* With > the second of equal values stays, and the compiler has an instruction for it.
-*/
+/* With > the second of equal values is chosen, as the machine instruction does. */
 #define SKS_MAX(x, y) ((x) > (y) ? (x) : (y))
 
 /* max_j scores[j] + weight row[j] */
@@ -137,7 +136,8 @@ SKS_INLINE double sks_row_best(ptrdiff_t n, double weight,
         }
         return best;
     }
-    /* eight maxima side by side, which begin with the block that may overlap */
+    /* eight maxima side by side, initialized with the last block, which may overlap
+       the one before it */
     double best[8];
     for (int j = 0; j < 8; j++) best[j] = scores[n - 8 + j] + weight * row[n - 8 + j];
     for (ptrdiff_t first = 0; first + 8 <= n; first += 8)

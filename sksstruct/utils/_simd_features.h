@@ -1,4 +1,4 @@
-/* Feature rows times weights, and steps back into these. See `_simd.h`. */
+/* Feature rows times weights, and updates of the weights. See `_simd.h`. */
 #ifndef SKSSTRUCT_SIMD_FEATURES_H
 #define SKSSTRUCT_SIMD_FEATURES_H
 
@@ -6,10 +6,10 @@
 
 /* ---- features ---- */
 
-/* One feature row against the weights (n_features x ld), features in float or double;
-   index is NULL for a dense row, and value for a sparse one that is all ones.
+/* Products of a feature row, in float or double, with the weights (n_features x ld);
+   index is NULL for a dense row, and value is NULL for a sparse row of ones.
      sks_scores:  out[:] = init[:] + sum_p value[p] * scale * weights[index[p], :]
-     sks_scores_part: the same for `size` labels out of the ld of a row
+     sks_scores_part: the same for `size` of the ld labels
      sks_scatter: weights[index[p], :] += value[p] * scale * change[:] */
 #define SKS_FEATURES(suffix, real)                                                     \
     SKS_INLINE void sks_scores_block_##suffix(                                         \
@@ -17,7 +17,7 @@
         double scale, const double *weights, ptrdiff_t ld, const double *init,         \
         double *out)                                                                   \
     {                                                                                  \
-        /* few labels: two sums, so that the next feature need not wait for this one */ \
+        /* few labels: two sums, so that features do not wait for each other */         \
         const int two = width == 8 || width == 16 || (width == 4 && !index);           \
         double acc[32], odd[16] = {0.0};                                               \
         ptrdiff_t p = 0;                                                               \
@@ -74,7 +74,7 @@
         double c[32];                                                                  \
         ptrdiff_t first[4];                                                            \
         int count = 0;                                                                 \
-        /* a cache line of labels at a time, up to four, and only those that change */ \
+        /* up to four cache lines of labels at a time, only lines that change */       \
         for (ptrdiff_t b = 0; b < ld; b += 8) {                                        \
             uint64_t bits[8], any = 0;                                                 \
             memcpy(bits, change + b, sizeof bits);                                     \
@@ -84,7 +84,7 @@
                 first[count++] = b;                                                    \
             }                                                                          \
             if (count < 4 && b + 8 < ld) continue;                                     \
-            /* constants, so that what is added stays in registers */                  \
+            /* constant counts, so that the changes stay in registers */               \
             switch (count) {                                                           \
             case 1: SKS_SCATTER(suffix, 8, 1); break;                                  \
             case 2: SKS_SCATTER(suffix, 8, 2); break;                                  \
@@ -112,7 +112,7 @@
             sks_scatter_row_##suffix(n, NULL, value, scale, change, ld, weights);      \
     }
 
-/* Product of a dense row with the weights of one label, and a step along it. */
+/* Product of a dense row with the weights of one label, and an update along the row. */
 #define SKS_DENSE(suffix, real)                                                        \
     static double sks_dense_dot_##suffix(                                              \
         ptrdiff_t n, const real *value, const double *weights)                         \

@@ -1,8 +1,8 @@
-/* The instruction sets for which the kernels of `_simd.h` were compiled, and which of
-   them the processor and the operating system run.
+/* The instruction sets for which the kernels of `_simd.h` were compiled, and a test
+   which of them the processor and the operating system support.
 
-   SKS_X86_LEVELS is defined where setup.py has compiled more than the baseline. What
-   a level asks for is what the options name that it is compiled with. */
+   SKS_X86_LEVELS is defined if setup.py has compiled more than the baseline. A level
+   requires the instructions that its compiler options enable. */
 #ifndef SKSSTRUCT_SIMD_LEVELS_H
 #define SKSSTRUCT_SIMD_LEVELS_H
 
@@ -22,8 +22,8 @@ extern const sks_kernels sks_kernels_avx2, sks_kernels_avx512;
 #include <cpuid.h>
 #endif
 
-/* What the processor says of itself: registers eax, ebx, ecx and edx. Zeros for a
-   question that it does not know. */
+/* Query the processor by CPUID; writes registers eax, ebx, ecx and edx, zeros for a
+   question that it does not support. */
 static void sks_cpuid(uint32_t question, uint32_t registers[4])
 {
     memset(registers, 0, 4 * sizeof *registers);
@@ -40,7 +40,7 @@ static void sks_cpuid(uint32_t question, uint32_t registers[4])
 #endif
 }
 
-/* The registers that the operating system saves when it changes threads. */
+/* Bits of the registers that the operating system saves when it switches threads. */
 static uint64_t sks_saved_registers(void)
 {
 #if defined(_MSC_VER)
@@ -72,8 +72,8 @@ static int sks_highest_level(void)
     saved = sks_saved_registers();
     if ((saved & 0x6) != 0x6) return 0;
 #if defined(__APPLE__)
-    /* macOS saves the registers of AVX-512 from a thread's first use of them on, and
-       says so only then */
+    /* macOS saves the AVX-512 registers only after a thread's first use of them, and
+       reports them only then */
     saved |= 0xe0;
 #endif
     return (seventh[1] & avx512) == avx512 && (saved & 0xe0) == 0xe0 ? 2 : 1;

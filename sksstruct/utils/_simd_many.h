@@ -1,6 +1,6 @@
-/* Kernels for chains with many labels: searches in rows that are long, and products of
-   several dense rows of features with the weights of all labels. Rows are those of
-   `_simd.h`; the searches look at the first n entries of rows of any length. */
+/* Kernels for chains with many labels: searches in long rows, and products of several
+   dense feature rows with the weights of all labels. Rows are padded as in `_simd.h`;
+   searches read the first n entries of rows of any length. */
 #ifndef SKSSTRUCT_SIMD_MANY_H
 #define SKSSTRUCT_SIMD_MANY_H
 
@@ -9,7 +9,7 @@
 /* ---- searches ---- */
 
 #ifdef SKS_VECTORS
-/* Whether a comparison of eight numbers holds for one of them. */
+/* Whether a comparison of eight numbers holds for at least one. */
 SKS_INLINE int sks_any(sks_m8 m)
 {
     typedef uint64_t m4 __attribute__((vector_size(32)));
@@ -59,7 +59,7 @@ static double sks_max_below(ptrdiff_t n, const double *x, double bound)
     return top;
 }
 
-/* The maximum of each block of 64 of the n entries; returns that of all. */
+/* Write the maximum of each block of 64 entries; return the maximum of all. */
 static double sks_block_maxima(ptrdiff_t n, const double *x, double *out)
 {
     double best[8], top = -INFINITY;
@@ -77,7 +77,7 @@ static double sks_block_maxima(ptrdiff_t n, const double *x, double *out)
     return top;
 }
 
-/* Writes the b < n with x[b] + y[b] >= least to out, which has room for n, and returns
+/* Write all b < n with x[b] + y[b] >= least to out, which has room for n, and return
    their number. */
 static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
                               const double *y, double least,
@@ -90,7 +90,7 @@ static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
         if (!sks_any((sks_m8)(v[0] + w[0] >= least) | (sks_m8)(v[1] + w[1] >= least)
                      | (sks_m8)(v[2] + w[2] >= least) | (sks_m8)(v[3] + w[3] >= least)))
             continue;
-        /* without branches: which of them it is cannot be foretold */
+        /* without branches, which would be hard to predict */
         for (int j = 0; j < 32; j++) {
             out[count] = (int32_t)(b + j);
             count += x[b + j] + y[b + j] >= least;
@@ -104,12 +104,12 @@ static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
 
 /* ---- features ---- */
 
-/* So many features of a few rows are converted to double before they are read, and so
-   many rows are scattered at once. */
+/* Number of features that are converted to double at a time, and largest number of rows
+   that are scattered at a time. */
 #define SKS_TILE 64
 #define SKS_GROUP 16
 
-/* Labels of a block, and how many rows of them stay in registers. */
+/* Number of labels in a block, and number of rows whose sums stay in registers. */
 #define SKS_WIDTH(left) ((left) >= 16 ? 16 : (left) >= 12 ? 12 : (left) >= 8 ? 8 : 4)
 #if defined(SKS_VECTORS) && SKS_LANES == 8
 #define SKS_ROWS(width) 4
@@ -117,7 +117,7 @@ static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
 #define SKS_ROWS(width) ((width) == 16 ? 2 : 4)
 #endif
 
-/* BODY(width) of a width of SKS_WIDTH: constants, so that sums stay in registers */
+/* BODY with a constant width of SKS_WIDTH, so that sums stay in registers */
 #define SKS_FOR_WIDTH(width, BODY)    \
     switch (width) {          \
     case 16: BODY(16); break;         \
@@ -126,7 +126,7 @@ static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
     default: BODY(4); break;          \
     }
 
-/* to[:width] = from[:width], in the registers that `sks_fma` adds to */
+/* to[:width] = from[:width], in vectors of the same width as in `sks_fma` */
 SKS_INLINE void sks_copy(const int width, const double *from, double *to)
 {
 #ifdef SKS_VECTORS
@@ -139,10 +139,10 @@ SKS_INLINE void sks_copy(const int width, const double *from, double *to)
     for (int j = 0; j < width; j++) to[j] = from[j];
 }
 
-/* Dense feature rows, `rows` of them one after the other, against the weights of `size`
-   labels: out (rows x ld) = init + the rows times the weights (n x ld). Sums of a few
-   rows stay in registers, and the weights of a block of labels in the cache while all
-   rows pass. */
+/* Products of `rows` consecutive dense feature rows with the weights of `size` labels:
+   out (rows x ld) = init + value (rows x n) times weights (n x ld). Sums of a few rows
+   stay in registers, and the weights of a block of labels stay in the cache for all
+   rows. */
 #define SKS_PRODUCT(suffix, real)                                                      \
     SKS_INLINE void sks_product_block_##suffix(                                        \
         const int rows, const int width, ptrdiff_t n, const real *value,               \
@@ -152,7 +152,7 @@ SKS_INLINE void sks_copy(const int width, const double *from, double *to)
         for (int r = 0; r < rows; r++) sks_copy(width, init, acc[r]);                  \
         for (ptrdiff_t first = 0; first < n; first += SKS_TILE) {                      \
             const ptrdiff_t count = n - first < SKS_TILE ? n - first : SKS_TILE;       \
-            /* what is double already is read where it is */                           \
+            /* doubles are read in place */                                            \
             for (int r = 0; r < rows && sizeof(real) < sizeof(double); r++)            \
                 for (ptrdiff_t p = 0; p < count; p++)                                  \
                     tile[r][p] = value[r * n + first + p];                             \
@@ -174,7 +174,7 @@ SKS_INLINE void sks_copy(const int width, const double *from, double *to)
         for (; r + most <= rows; r += most)                                            \
             sks_product_block_##suffix(most, width, n, value + r * n, weights, ld,     \
                                        init, out + r * ld);                            \
-        /* a row alone would take as long as four */                                   \
+        /* together, as a single row takes as long as four */                          \
         if (rows - r == 3)                                                             \
             sks_product_block_##suffix(3, width, n, value + r * n, weights, ld, init,  \
                                        out + r * ld);                                  \
@@ -221,7 +221,7 @@ SKS_INLINE void sks_scatter_tile(const int width, ptrdiff_t count, ptrdiff_t n,
             sks_fma(width, tile[k][p], change[k], weights + p * ld);
 }
 
-/* Write scale times `width` entries of some rows; return whether one is not zero. */
+/* Write scale times `width` entries of some rows; return whether any is nonzero. */
 SKS_INLINE int sks_scaled_rows(ptrdiff_t count, const int32_t *rows, double scale,
                                const double *change, ptrdiff_t ld, const int width,
                                double (*out)[8])
@@ -236,8 +236,8 @@ SKS_INLINE int sks_scaled_rows(ptrdiff_t count, const int32_t *rows, double scal
     return any != 0;
 }
 
-/* What `sks_scatter` does for dense rows, `count` of them by their numbers, as are the
-   rows of the change (ld): sums of an entry are in the same order. */
+/* The result of `sks_scatter` for `count` dense rows of the given numbers, which are
+   also the numbers of the rows of `change`; each entry is summed in the same order. */
 #define SKS_SCATTER_ROWS(suffix, real)                                                 \
     SKS_INLINE void sks_scatter_group_##suffix(                                        \
         ptrdiff_t count, const int32_t *rows, ptrdiff_t n, const real *value,          \
@@ -265,7 +265,7 @@ SKS_INLINE int sks_scaled_rows(ptrdiff_t count, const int32_t *rows, double scal
         ptrdiff_t count, const int32_t *rows, ptrdiff_t n, const real *value,          \
         double scale, const double *change, ptrdiff_t ld, double *weights)             \
     {                                                                                  \
-        /* groups of nearly the same size: small ones write to weights in vain */      \
+        /* groups of nearly equal size, as a small group costs as many writes */       \
         for (ptrdiff_t left = count, some; left > 0; left -= some, rows += some) {     \
             const ptrdiff_t groups = (left + SKS_GROUP - 1) / SKS_GROUP;               \
             some = (left + groups - 1) / groups;                                       \

@@ -60,7 +60,7 @@ static double sks_max(ptrdiff_t n, const double *SKS_RESTRICT x)
         for (b = 1; b < n; b++) top = SKS_MAX(x[b], top);
         return top;
     }
-    /* which begin with the block that may overlap */
+    /* initialized with the last block, which may overlap the one before it */
     for (int j = 0; j < 8; j++) best[j] = x[n - 8 + j];
     for (; b + 8 <= n; b += 8)
         for (int j = 0; j < 8; j++) best[j] = SKS_MAX(x[b + j], best[j]);
@@ -85,7 +85,7 @@ static void sks_raise(ptrdiff_t ld, double value,
 
 /* ---- sums of rows ---- */
 
-/* y += a x, for whole tables: any multiple of 4, where sks_axpy takes single rows */
+/* y += a x for whole tables, n a multiple of 4; sks_axpy is for single rows */
 static void sks_add_table(ptrdiff_t n, double a, const double *x,
                           double *y)
 {
@@ -101,7 +101,7 @@ static void sks_weigh_add(ptrdiff_t n, const double *x, const double *y,
         for (int j = 0; j < 4; j++) out[b + j] += x[b + j] * y[b + j];
 }
 
-/* out = x * y entry by entry; returns their sum. */
+/* out = x * y entry by entry; returns the sum of out. */
 static double sks_weigh(ptrdiff_t ld, const double *x, const double *y,
                         double *out)
 {
@@ -120,7 +120,7 @@ static double sks_weigh(ptrdiff_t ld, const double *x, const double *y,
            + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
 }
 
-/* x *= scale, all entries being >= 0; returns the smallest that is not zero. */
+/* x *= scale for x >= 0; returns the smallest nonzero entry. */
 static double sks_rescale(ptrdiff_t ld, double scale, double *x)
 {
     double lowest[8], low = INFINITY;
@@ -159,8 +159,8 @@ static void sks_add_outer(ptrdiff_t n, ptrdiff_t ld, double scale,
 /* ---- dual steps ---- */
 
 /* sum_{p,q < n} (gram[rows[p], rows[q]] + shift) <d[rows[p]], d[rows[q]]>: the squared
-   norm of F' d through the Gram matrix (size x size) of an example's own features. The
-   sums of a row are as many as its labels, so that none waits for another. */
+   norm of F' d from the Gram matrix (size x size) of an example's features. Each label
+   has its own sum, so that additions do not wait for each other. */
 SKS_INLINE double sks_gram_norm_block(const int width, ptrdiff_t n, const int32_t *rows,
                                       ptrdiff_t size, const double *gram, double shift,
                                       ptrdiff_t ld, const double *d)
@@ -169,7 +169,7 @@ SKS_INLINE double sks_gram_norm_block(const int width, ptrdiff_t n, const int32_
     for (ptrdiff_t p = 0; p < n; p++) {
         const double *k = gram + rows[p] * size, *x = d + rows[p] * ld;
         double acc[32] = {0.0};
-        /* the lower half counts twice: double it, then add half the diagonal */
+        /* the lower triangle plus half of the diagonal, doubled at the end */
         for (ptrdiff_t q = 0; q < p; q++)
             sks_fma(width, k[rows[q]] + shift, d + rows[q] * ld, acc);
         sks_fma(width, 0.5 * (k[rows[p]] + shift), x, acc);
@@ -192,9 +192,9 @@ static double sks_gram_norm(ptrdiff_t n, const int32_t *rows,
 }
 #undef SKS_BODY
 
-/* Keep the entries of a row that are at least tiny in size, zero the others; is one
-   kept? Sizes of doubles compare as their bits do, without the sign: subtractions and
-   shifts, which every instruction set has for whole vectors. */
+/* Set entries of a row below `tiny` in absolute value to zero; return whether any entry
+   is left. Absolute values of doubles compare like their bits without the sign, by
+   subtractions and shifts that every instruction set has for vectors. */
 SKS_INLINE int sks_clean_row(ptrdiff_t ld, double tiny, double *row)
 {
     uint64_t any = 0, limit;
@@ -223,8 +223,9 @@ SKS_INLINE int sks_clean_row(ptrdiff_t ld, double tiny, double *row)
     return any != 0;
 }
 
-/* Rows of d (n x ld) with an entry above tiny; the rest of d is set to zero. Convex
-   combinations leave entries that cancel to rounding error: they are no change. */
+/* Write the numbers of rows of d (n x ld) with an entry of at least `tiny`, set all
+   smaller entries to zero, and return the number of rows. Entries of convex combinations
+   that cancel up to rounding errors are no changes. */
 static ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, double tiny,
                                   double *d, int32_t *rows)
 {

@@ -1,12 +1,12 @@
-/* Rows as long as a sequence, of any length: sums over the lengths of segments. See
-   `_simd.h`. */
+/* Rows over the positions of a sequence, of any length, for sums over the lengths of
+   segments. See `_simd.h`. */
 #ifndef SKSSTRUCT_SIMD_SERIES_H
 #define SKSSTRUCT_SIMD_SERIES_H
 
 #include "sksstruct/utils/_simd_common.h"
 #include "sksstruct/utils/_simd_sums.h"
 
-/* Four registers of sums: a multiplication and addition takes as many steps. */
+/* Four registers of sums hide the latency of a multiplication and addition. */
 #ifdef SKS_VECTORS
 #define SKS_WIDE (4 * SKS_LANES)
 typedef sks_lanes sks_wide[4];
@@ -77,7 +77,7 @@ static double sks_series_dot_add(ptrdiff_t n, double scale,
     return total;
 }
 
-/* max x[i] + y[i]; -inf if there is nothing */
+/* max x[i] + y[i]; -inf for n = 0 */
 static double sks_series_max(ptrdiff_t n, const double *SKS_RESTRICT x,
                              const double *SKS_RESTRICT y)
 {
@@ -94,7 +94,7 @@ static double sks_series_max(ptrdiff_t n, const double *SKS_RESTRICT x,
     return top;
 }
 
-/* x = exp(x - shift), at most exp(690), and zero below exp(-708). */
+/* x = exp(x - shift), capped at exp(690), and zero below exp(-708). */
 static void sks_series_exp(ptrdiff_t n, double shift, double *x)
 {
     double in[8], out[8];
@@ -114,14 +114,14 @@ static void sks_series_exp(ptrdiff_t n, double shift, double *x)
     for (ptrdiff_t k = i; k < n; k++) x[k] = out[k - i];
 }
 
-/* log of eight numbers that are zero or above 1e-307: of m 2^n with m between the roots
-   of 1/2 and 2, where log(m) = 2 artanh(s) for s = (m - 1) / (m + 1). Within two units
-   in the last place. */
+/* log of eight numbers that are zero or above 1e-307: a number is m 2^n with m between
+   sqrt(1/2) and sqrt(2), and log(m) = 2 artanh(s) for s = (m - 1) / (m + 1). Accurate to
+   two units in the last place. */
 SKS_INLINE void sks_log8(const double *x, double *out)
 {
 #ifdef SKS_VECTORS
     const sks_m8 bits = *(const sks_m8 *)x;
-    /* one more where the mantissa is above the root of two */
+    /* exponents are raised by one if the mantissa is above sqrt(2) */
     const sks_m8 above = (bits & 0x000fffffffffffffu) + 0x00095f619980c433u;
     const sks_m8 up = above >> 52;
     const sks_m8 places = (bits >> 52) + up;
@@ -147,7 +147,7 @@ SKS_INLINE void sks_log8(const double *x, double *out)
 #endif
 }
 
-/* x = log(exp(x) + exp(y)); share is that of y in the sum, zero if there is none. */
+/* x = log(exp(x) + exp(y)); share = exp(y) / (exp(x) + exp(y)), or 0 for 0 / 0. */
 static void sks_series_logadd(ptrdiff_t n, const double *y, double *x, double *share)
 {
     for (ptrdiff_t i = 0; i < n; i += 8) {
@@ -159,7 +159,7 @@ static void sks_series_logadd(ptrdiff_t n, const double *y, double *x, double *s
         for (int j = 0; j < 8; j++) {
             const double low = a[j] < b[j] ? a[j] : b[j];
             high[j] = SKS_MAX(a[j], b[j]);
-            /* -inf less itself would be NaN */
+            /* -inf minus -inf would be NaN */
             e[j] = high[j] > low ? low - high[j] : 0.0;
         }
         sks_exp8(e, e);
@@ -175,7 +175,7 @@ static void sks_series_logadd(ptrdiff_t n, const double *y, double *x, double *s
     }
 }
 
-/* x = log(x), -inf for zero, which is all that may be below 1e-307 */
+/* x = log(x), -inf for zero; nonzero x must be above 1e-307 */
 static void sks_series_log(ptrdiff_t n, double *x)
 {
     for (ptrdiff_t i = 0; i < n; i += 8) {

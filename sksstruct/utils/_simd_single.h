@@ -1,7 +1,7 @@
-/* Kernels of decoding in single precision: those of `_simd.h` that it needs, with
-   twice as many numbers in a vector and half the memory to read.
+/* Decoding in single precision: counterparts of kernels of `_simd.h`, with twice as
+   many numbers in a vector and half the memory to read.
 
-   Rows are padded as there, to a multiple of 8 floats, or to 4. */
+   Rows are padded as in `_simd.h`, to a multiple of 8 floats, or to 4. */
 #ifndef SKSSTRUCT_SIMD_SINGLE_H
 #define SKSSTRUCT_SIMD_SINGLE_H
 
@@ -12,7 +12,7 @@ typedef float sks_f16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float sks_f8 __attribute__((vector_size(32), aligned(4), may_alias));
 #endif
 
-/* acc[:width] += v * row[:width], width a constant */
+/* acc[:width] += v * row[:width] for a constant width */
 SKS_INLINE void sks_single_fma(const int width, float v, const float *row, float *acc)
 {
     int j = 0;
@@ -76,7 +76,7 @@ static ptrdiff_t sks_single_best(ptrdiff_t ld, const float *x,
     for (int j = 0; j < 8; j++) top = best[j] > top ? best[j] : top;
     for (ptrdiff_t a = 0; a < ld; a++)
         if (x[a] + y[a] == top) return a;
-    /* scores that are no numbers, which the caller's check of the value finds */
+    /* NaN scores, which the caller's check of the value detects */
     return 0;
 }
 

@@ -7,12 +7,12 @@
 /* ---- sum-product: sums of products of exponentials ---- */
 
 /* exp of eight numbers x <= 0: 2^n e^r with |r| <= log(2)/2 and the Taylor series of
-   e^r, within two units in the last place. Exactly zero below -708, -inf included. */
+   e^r, accurate to two units in the last place. Exactly zero below -708 and at -inf. */
 SKS_INLINE void sks_exp8(const double *x, double *out)
 {
 #ifdef SKS_VECTORS
     const sks_v8 v = *(const sks_v8 *)x;
-    /* adding 1.5 * 2^52 rounds to the nearest integer, which is in the low bits then */
+    /* adding 1.5 * 2^52 rounds to the nearest integer, stored in the low bits */
     const sks_v8 shifted = v * 0x1.71547652b82fep+0 + 0x1.8p52;
     const sks_v8 n = shifted - 0x1.8p52;
     const sks_v8 r = (v - n * 0x1.62e42fefa38p-1) - n * 0x1.ef35793c7673p-45;
@@ -37,7 +37,7 @@ SKS_INLINE void sks_exp8(const double *x, double *out)
 #endif
 }
 
-/* exp(in - top) of eight numbers; what is above top counts as top */
+/* exp(in - top) of eight numbers; numbers above top are replaced by top */
 SKS_INLINE void sks_exp8_below(const double *in, double top, double *out)
 {
     double x[8];
@@ -47,8 +47,8 @@ SKS_INLINE void sks_exp8_below(const double *in, double top, double *out)
 }
 
 /* out = exp(in - max), zero in the padding; returns the maximum of the n entries.
-   *low is the smallest of them that is not -inf, minus the maximum. If all are -inf,
-   out is zero. */
+   *low is the smallest entry other than -inf, minus the maximum. If all entries are
+   -inf, out is zero. */
 static double sks_exp_row(ptrdiff_t n, ptrdiff_t ld, const double *in,
                           double *out, double *low)
 {
@@ -91,7 +91,7 @@ static double sks_exp_row(ptrdiff_t n, ptrdiff_t ld, const double *in,
     return top;
 }
 
-/* out[b] += log sum_a exp(prev[a] + table[a, b]), a < n, safe for any size of score:
+/* out[b] += log sum_a exp(prev[a] + table[a, b]), a < n, without overflow for any scores:
    one step of sum-product in log space. */
 static void sks_logplus(ptrdiff_t n, ptrdiff_t ld,
                         const double *SKS_RESTRICT prev,
@@ -118,8 +118,8 @@ static void sks_logplus(ptrdiff_t n, ptrdiff_t ld,
     }
 }
 
-/* out[k] = sum_b table[k, b] after[b], and sums[k, :] += scale[k] after[:], k < n: a step
-   back of sum-product, and the means that come of it, if sums is not NULL. */
+/* out[k] = sum_b table[k, b] after[b], and sums[k, :] += scale[k] after[:], k < n: a
+   backward step of sum-product, and its contribution to means, if sums is not NULL. */
 static void sks_step_back(ptrdiff_t n, ptrdiff_t ld, const double *SKS_RESTRICT table,
                           const double *SKS_RESTRICT after,
                           const double *SKS_RESTRICT scale, double *SKS_RESTRICT out,
@@ -134,11 +134,11 @@ static void sks_step_back(ptrdiff_t n, ptrdiff_t ld, const double *SKS_RESTRICT 
     }
 }
 
-/* What is below this, and added to one, cannot be seen. */
+/* exp of a number below this does not change a sum of at least 1. */
 #define SKS_NOTHING -100.0
 
-/* log sum_b exp(row[b] + after[b]), the padding of `after` being -inf. Where few terms
-   count, few exponentials are taken. */
+/* log sum_b exp(row[b] + after[b]), where the padding of `after` is -inf. Exponentials
+   of blocks with negligible terms are not computed. */
 static double sks_logsum(ptrdiff_t ld, const double *SKS_RESTRICT row,
                          const double *SKS_RESTRICT after)
 {
@@ -166,8 +166,8 @@ static double sks_logsum(ptrdiff_t ld, const double *SKS_RESTRICT row,
     return top + log(sum);
 }
 
-/* e = exp(row + after - total), made to sum to one; next += share e, and, where there
-   is a pair, pair += weight share e. */
+/* e = exp(row + after - total), normalized to sum one; next += share e, and if pair is
+   not NULL, pair += weight share e. */
 static void sks_share(ptrdiff_t ld, const double *SKS_RESTRICT row,
                       const double *SKS_RESTRICT after, double total,
                       double share, double weight,

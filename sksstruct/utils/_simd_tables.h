@@ -1,7 +1,7 @@
-/* Max-plus products with tables of any width, which are not padded: users' tables are
-   shared and not copied. Blocks of constant width let the compiler keep accumulators in
-   registers; where the width is no multiple of eight the last block of eight overlaps
-   the one before it, which does no harm to a maximum. */
+/* Max-plus products with tables of any width, without padding, as users' tables are
+   not copied. Blocks of constant width let the compiler keep accumulators in registers;
+   if the width is no multiple of eight, the last block of eight overlaps the one before
+   it, which does not change a maximum. */
 #ifndef SKSSTRUCT_SIMD_TABLES_H
 #define SKSSTRUCT_SIMD_TABLES_H
 
@@ -42,7 +42,7 @@ static void sks_forward(ptrdiff_t rows, ptrdiff_t cols, double weight,
         sks_forward_block(8, rows, cols, weight, scores, table + j, out + j);
         return;
     }
-    /* fewer than eight columns have no block before them to overlap */
+    /* fewer than eight columns: there is no block to overlap with */
     if (j + 4 <= cols) {
         sks_forward_block(4, rows, cols, weight, scores, table + j, out + j);
         j += 4;
@@ -63,7 +63,7 @@ static void sks_backward(ptrdiff_t rows, ptrdiff_t cols, double weight,
         out[i] = sks_row_best(cols, weight, scores, table + i * cols);
 }
 
-/* out[j] = max(out[j], score + weight row[j]); the least of the new values */
+/* out[j] = max(out[j], score + weight row[j]); returns the least new value */
 static double sks_row_raise(ptrdiff_t n, double score, double weight,
                             const double *SKS_RESTRICT row,
                             double *SKS_RESTRICT out)
