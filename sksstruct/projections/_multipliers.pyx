@@ -154,8 +154,8 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
         start, turned = tree.edge[t] * K * K, tree.is_turned[t]
         inverse = tree.inverse[t]
         own_lines = lines_of(tree, t)
-        younger_lines = lines_of(tree, tree.younger_lines[t])
-        eldest_lines = lines_of(tree, tree.eldest_lines[t])
+        younger_lines = lines_of(tree, tree.younger[t])
+        eldest_lines = lines_of(tree, tree.eldest[t])
         # derivatives of d_e^2 alpha_e by multipliers are 1 or -1; lambda has the sign
         # of multipliers of later tables
         sign = 1.0 if t == 0 else -1.0

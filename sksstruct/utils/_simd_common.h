@@ -26,8 +26,8 @@
 #define SKS_VECTORS 1
 typedef double sks_v8 __attribute__((vector_size(64), aligned(8), may_alias));
 typedef uint64_t sks_m8 __attribute__((vector_size(64), aligned(8), may_alias));
-/* Vectors of the width of a register, for sums that should stay in registers: gcc splits
-   wider vectors, and puts them on the stack. */
+/* Vectors of the width of a register, for sums that should stay in registers: gcc
+   splits wider vectors, and puts them on the stack. */
 #if defined(__AVX512F__)
 #define SKS_LANES 8
 #elif defined(__AVX__)

@@ -224,8 +224,8 @@ SKS_INLINE int sks_clean_row(ptrdiff_t ld, double tiny, double *row)
 }
 
 /* Write the numbers of rows of d (n x ld) with an entry of at least `tiny`, set all
-   smaller entries to zero, and return the number of rows. Entries of convex combinations
-   that cancel up to rounding errors are no changes. */
+   smaller entries to zero, and return the number of rows. Entries of convex
+   combinations that cancel up to rounding errors are no changes. */
 static ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, double tiny,
                                   double *d, int32_t *rows)
 {

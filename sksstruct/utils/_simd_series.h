@@ -115,8 +115,8 @@ static void sks_series_exp(ptrdiff_t n, double shift, double *x)
 }
 
 /* log of eight numbers that are zero or above 1e-307: a number is m 2^n with m between
-   sqrt(1/2) and sqrt(2), and log(m) = 2 artanh(s) for s = (m - 1) / (m + 1). Accurate to
-   two units in the last place. */
+   sqrt(1/2) and sqrt(2), and log(m) = 2 artanh(s) for s = (m - 1) / (m + 1). Accurate
+   to two units in the last place. */
 SKS_INLINE void sks_log8(const double *x, double *out)
 {
 #ifdef SKS_VECTORS

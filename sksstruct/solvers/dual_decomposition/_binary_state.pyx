@@ -53,11 +53,11 @@ cdef class BinaryVisits(BinaryBlocks):
             # a pair's weight is a sum over all examples: first sum, then choose each s
             for i in range(self.model.n_examples):
                 self._begin_example(i)
-                self._note_moves()
-                self._begin(sums, False)
+                self._mark_moved()
+                self._visit_first_pairs(sums, False)
             for i in range(self.model.n_examples):
                 self._begin_example(i)
-                self._begin(sums, True)
+                self._visit_first_pairs(sums, True)
 
     cdef void _mark_moved(self) noexcept nogil:
         """Mark the labels whose q differs from the observed value as moved."""
@@ -115,7 +115,7 @@ cdef class BinaryVisits(BinaryBlocks):
         # to the latter, and needs not be active
         if observed == 0.0 and not (self._moved[label] and self._moved[neighbor]):
             return 0
-        return self._append(pair, both, 0.0, 0.0)
+        return self._append_active(pair, both, 0.0, 0.0)
 
     def deactivate_pairs(self):
         """Deactivate pairs with a label at its observed value.

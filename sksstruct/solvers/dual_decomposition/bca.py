@@ -129,7 +129,7 @@ class BCARun:
 
     def one_pass(self):
         """Visit all examples in a random order, and evaluate if it is time."""
-        state, loop, without_pairs = self.state, self.loop, self.without_pairs
+        state, loop, without_pairs = self.state, self.loop, self.alone
         order = self.rng.permutation(self.model.n_examples).astype(np.intp)
         state.gap = 0.0
         for first in range(0, len(order), self.visits_of_a_call):
@@ -140,7 +140,7 @@ class BCARun:
             # a first model can be used long before one with pairs is trained
             self.evaluate()
             state.begin_pairs()
-            self.without_pairs = False
+            self.alone = False
         # sums of scores are recomputed, as updates accumulate rounding errors
         state.load()
         loop.calls = state.calls
