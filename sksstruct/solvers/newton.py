@@ -99,7 +99,7 @@ class Newton(Solver):
 
 
 class _Run:
-    """A call of the solver."""
+    """State of one call of the solver."""
 
     def __init__(self, solver, model, alpha, options):
         self.solver, self.n_jobs = solver, options.n_jobs

@@ -1,4 +1,4 @@
-"""Names of features, as large as a vocabulary: compared and written as one text."""
+"""Names of features, possibly millions: compared and written as one text."""
 
 import json
 from collections.abc import Sequence

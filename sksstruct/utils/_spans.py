@@ -104,6 +104,7 @@ class SpanLabels:
 
         Labels alone cannot distinguish IOB1 with B- labels from BIO; the result is then
         BIO.
+
         Raises
         ------
         ValueError

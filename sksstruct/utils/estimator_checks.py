@@ -213,7 +213,7 @@ def check_dtypes(estimator):
 
 
 def check_sample_weight(estimator):
-    """Weight 2 is a duplicate and weight 0 removal, at the optimum."""
+    """At the optimum, weight 2 equals a duplicate, and weight 0 removal."""
     X, y = _data()
     weight = np.ones(len(X))
     weight[:4], weight[4:8] = 2.0, 0.0

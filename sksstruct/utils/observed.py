@@ -36,8 +36,8 @@ def observed(true, predicted, choose=None):
     Returns
     -------
     labels : list
-        True labels, with the predicted label in place of None, and of a set that has
-        it.
+        True labels, with the predicted label in place of None, and in place of a set
+        that contains it.
     known : ndarray of shape (n_positions,), bool
         Whether the true label is not None.
     """
@@ -65,7 +65,7 @@ def check_any_known(known, name):
 
 
 def known_pairs(true, predicted, name="y", choose=None):
-    """Return labels and predictions at positions with a known label, and these.
+    """Return labels and predictions where the label is known, and their mask.
 
     Parameters
     ----------

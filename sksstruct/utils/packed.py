@@ -115,7 +115,7 @@ class PackedSequences(Versioned, Sequence):
         offsets: np.ndarray,
         feature_names: FeatureNames | None = None,
     ) -> Self:
-        """Build from `StoredRows`, or what `values` may be, which is not checked.
+        """Build from unchecked rows: `StoredRows`, or any form that `values` may have.
 
         Creating a SciPy array takes longer than labeling a sentence, and is deferred
         until `values` is read.

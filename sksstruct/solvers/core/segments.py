@@ -64,6 +64,7 @@ def train_on_grid(problem, alphas, **options):
     """Train at given alphas, to the tolerance of the solver; yield segments.
 
     An interrupted training ends the grid, and its segment is the last one.
+
     Parameters
     ----------
     problem : object

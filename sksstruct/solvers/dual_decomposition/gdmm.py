@@ -42,10 +42,10 @@ from sksstruct.utils._param_validation import Count, NonNegativeInt, Positive
 
 # Initial rho, as a multiple of the mean curvature C_i of a pair.
 _START = 4.0
-# rho is adapted such that the relative primal residual is this multiple of the dual
-# one.
+# rho is adapted such that the relative primal residual is this multiple, the balance,
+# of the dual residual.
 _BALANCE = 5.0
-# The multiple with further steps among active outcomes, which let the distributions
+# Balance with further steps among active outcomes: these steps let the distributions
 # keep up with larger multipliers.
 _CACHED_BALANCE = 1.0
 # The balance is reduced if the primal residual falls by less than this factor in a

@@ -37,6 +37,7 @@ cdef class Blocks:
     """The dual variables of all examples: starting points, export, and memory.
 
     Initially each mixture is the observed labeling, so that w = 0.
+
     Parameters
     ----------
     model : BoundModel

@@ -159,6 +159,7 @@ class BCFW(Solver):
         These are Frank-Wolfe steps, gap sampling, the average of all iterates, and the
         gap every ten passes, without away steps and cache; if a cache is switched on,
         its size and hit criterion.
+
         Parameters
         ----------
         **parameters : dict

@@ -9,8 +9,8 @@ from sksstruct.utils._clock import check_clock
 _WORK_OF_A_CALL = 2e7
 # Largest number of passes over known labelings between two passes with the oracle.
 _MOST_KNOWN = 100
-# Passes over known labelings skip blocks that promise less than this fraction of the
-# mean.
+# Passes over known labelings skip blocks whose promised gain is less than this fraction
+# of the mean over blocks.
 _LEAST_PROMISE = 0.1
 
 

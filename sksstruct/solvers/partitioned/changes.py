@@ -134,6 +134,7 @@ def marked(weights, origin, factor, width):
     """Return the changes in the marked rows of weights, times a factor.
 
     The weights and the marks are reset.
+
     Parameters
     ----------
     weights : Weights

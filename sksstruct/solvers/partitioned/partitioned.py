@@ -39,7 +39,7 @@ from sksstruct.utils.parallel import one_blas_thread
 # blocks="auto": smallest number of examples in a block if there are more than two
 # blocks.
 _EXAMPLES = 4000
-# blocks="auto": number of examples from which on there are two blocks.
+# blocks="auto": smallest number of examples that are divided into two blocks.
 _LEAST_EXAMPLES = 200
 # blocks="auto": largest number of blocks.
 _MOST_BLOCKS = 8

@@ -168,7 +168,7 @@ class CasimirRun(EpochsRun):
             mu = self._first_smoothing()
             self.loss.set_smoothing(mu)
         self.idle = 0
-        # whether step lengths are constant, at the last smoothing; gaps before that
+        # at the last smoothing: whether step lengths are constant, and gaps until then
         self.settled, self.gaps = False, []
         self._certify(self.epochs.value_and_gradient(), mu)
         if self.unseen:
