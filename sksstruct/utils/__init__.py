@@ -5,8 +5,8 @@
 * Input: `validation.py`, `sparse_input.py`, `_param_validation.py`; from files
   `_files.py`, `entries.py`, `state.py`.
 * Runs: `parallel.py`, `progress.py`, `callbacks.py`, `estimator_checks.py`.
-* Kernels: `_simd.h`, which lists its headers; `_pointers`, `_memory`, `_arena`, `_heap`,
-  `_sets`, `_random`.
+* Kernels: `_simd.h`, which lists its headers; `_pointers`, `_memory`, `_arena`,
+  `_heap`, `_sets`, `_random`.
 
 This folder imports nothing of the package but itself.
 """
