@@ -12,33 +12,33 @@ from sksstruct.models.tables._feature_rows cimport FeatureRows
 
 
 cdef class BoundChain(BoundModel):
-    # `_chain.pyx` states each
+    # attributes: see `_chain.pyx`
     cdef readonly Py_ssize_t n_labels, n_features, ld
-    # weights of features on pairs of labels: how many, and where they begin
+    # weights of features on pairs of labels: their number, and the first one's place
     cdef readonly Py_ssize_t n_pair_weights, first_pair
     cdef readonly PairFeatures pair_features
     cdef readonly object pair_support
-    # weights of triples of labels, which come after those
+    # weights of triples of labels, which follow the weights of pairs
     cdef readonly Py_ssize_t n_triples
     cdef readonly LabelTriples triples
     cdef readonly object triple_support
-    # where their changes are, after those of transitions and of features on pairs
+    # first cell of the triples, after the cells of transitions and of features on pairs
     cdef Py_ssize_t _first_triple
-    # from the transitions at one position to those at the next: 0 for one table
+    # stride between the transition tables of neighboring positions; 0: one shared table
     cdef Py_ssize_t _table_step
     cdef readonly bint fit_intercept, boundary
     cdef readonly object mask, packed
     cdef public object numbers, unknown, choices, support, stored_pairs
     cdef readonly object label_costs, loss_length, known
-    # of all positions
+    # observed label of each position, and the cost of missing it
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost
     cdef bint _labeled
-    # the loss of pairs of neighboring labels: the group of the observed pair that ends
-    # at each position, its factor, and what all pairs cost in each group
+    # loss of pairs of neighboring labels: for each position the group of the observed
+    # pair that ends there and a factor, and for each group the costs of all pairs
     cdef bint _costs_pairs
     cdef const int32_t[::1] _pair_group
-    cdef const double[::1] _pair_share
+    cdef const double[::1] _pair_factor
     cdef const double[:, :, ::1] _pair_cost
     cdef FeatureRows _rows
     cdef ChainConstraints _constraints
@@ -52,21 +52,21 @@ cdef class BoundChain(BoundModel):
         self, Workspace workspace, TopK decoder, Py_ssize_t i, Py_ssize_t k,
         double* scores, int32_t* labelings) except -1 nogil
     cdef const double* _shared_transitions(self, ChainScratch* ws) noexcept nogil
-    cdef bint _is_long(self, Py_ssize_t i) noexcept nogil
+    cdef bint _has_triples(self, Py_ssize_t i) noexcept nogil
     cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
                           double* out) noexcept nogil
-    # a change of mean parameters
+    # changes of mean parameters
     cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
                           const int32_t* keys, const double* values,
                           double coef) noexcept nogil
     cdef void _add_triple_products(
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out) noexcept nogil
-    cdef int _multiply(
+    cdef int _write_products(
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out) except -1 nogil
-    cdef int _weigh(self, ChainScratch* ws, Py_ssize_t i, const int32_t* y,
-                    const int32_t* y_true) except -1 nogil
+    cdef int _multiply_gram(self, ChainScratch* ws, Py_ssize_t i, const int32_t* y,
+                            const int32_t* y_true) except -1 nogil
     cdef double _product_with(
         self, const ChainScratch* ws, Py_ssize_t size, const int32_t* z,
         const int32_t* y_true) noexcept nogil

@@ -10,15 +10,15 @@ ld >= K entries, those beyond K being padding. Flat weights are n_features emiss
 rows (the columns of coef_), then the tail: bias, start and end, then K rows of
 transitions, from -> to, and then weights of features on pairs of labels if there are
 any (`_pair_features.pyx`), so that each position has its own table of transitions. The
-last ones are the weights of triples of consecutive labels, of which there are none in
-chains of first order.
+last weights are those of triples of consecutive labels, which first-order chains do not
+have.
 
 Mean parameters of example i have keys t * ld + label for nodes,
 size_i * ld + from * ld + to for edges, and after all of these the numbers of triples.
-The layout of `models/tables` has one block, of the emission rows and the bias; weights
-of transitions, of features on pairs and of triples are cells. With K_i = F F' (size x
-size), the change d of the node means and d_e of the edge means, which includes that of
-triples, satisfy
+The layout of `models/tables` has one block, the emission rows and the bias; weights of
+transitions, of features on pairs and of triples are its cells. With K_i = F F' (size x
+size), a change d of the node means and d_e of the edge means (triples included)
+satisfies
 
     |A_i^T d|^2 = sum_{t,s} (K_i[t,s] + 1) <d_t, d_s> + |d_1|^2 + |d_size|^2 + |d_e|^2
 
@@ -57,7 +57,7 @@ from sksstruct.models.protocols._entropy_dual import dual_bytes
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import file_zeros, padded_length
 
-# Of chains with one table of transitions.
+# Oracles of chains whose positions share one table of transitions.
 ORACLES = ("max", "topk", "exp", "projection", "factors")
 
 
@@ -68,7 +68,7 @@ cdef inline double end_product(int32_t y, int32_t other,
 
 
 def chain_views(w, n_labels, n_features, pairs=None, triples=None):
-    """Return named views of flat weights, including those of each `PairSupport`."""
+    """Return named views of flat weights, with the weights of each `PairSupport`."""
     rows = w.reshape(-1, padded_length(n_labels))[:, :n_labels]
     views = {
         "coef": rows[:n_features].T,
@@ -119,8 +119,8 @@ cdef class BoundChain(BoundModel):
     triples : PairSupport or None
         Weights of triples of labels; the label two positions before is the feature.
     neighbor_costs : NeighborCosts or None
-        Loss of pairs of neighboring labels, added to that of single labels. Positions
-        have tables of transitions of their own then.
+        Loss of pairs of neighboring labels, added to the loss of single labels. Each
+        position has its own table of transitions then.
     pair_index, n_forbidden, ends, n_slots : objects
         Only for a `SparseBoundChain`.
 
@@ -131,9 +131,9 @@ cdef class BoundChain(BoundModel):
     unknown : ndarray of shape (n_positions,), bool, or None
         Positions without an observed label, over which the likelihood sums.
     choices : csr_array of shape (n_positions, n_labels) or None
-        Labels that some of these positions may have; of the others, all.
+        Labels that some unknown positions may have; other positions may have all.
     support : ndarray of int or None
-        Flat weights that exist, if some do not; for losses with a gradient.
+        Flat weights that exist, if some are missing; for losses with a gradient.
     stored_pairs : tuple of ndarray or None
         Pairs of labels whose weights come first in the factors.
     """
@@ -143,10 +143,10 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracles(self):
-        # duals know the loss of single labels only
+        # entropy duals know the loss of single labels only
         if self.triple_support is not None or self._costs_pairs:
             return ORACLES[:3]
-        # factors share one table of transitions
+        # dual decomposition needs one table of transitions for all positions
         if self.pair_features is None:
             return ORACLES
         return tuple(each for each in ORACLES if each != "factors")
@@ -173,28 +173,28 @@ cdef class BoundChain(BoundModel):
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary
         self.n_labels, self.n_features = n_labels, X.n_features
-        # whole vectors of labels, so that loops over them have no rest
+        # padded to whole vectors, so that loops over labels have no remainder
         self.ld = padded_length(n_labels)
         self.first_pair = (self.n_features + TRANSITIONS + n_labels) * self.ld
         self.n_weights = self.first_pair
         if pairs is not None:
             self.n_pair_weights = pairs.n_weights
-            # a table of transitions for each position, not one for all
+            # each position has its own table of transitions
             self._table_step = n_labels * self.ld
             self.pair_support = pairs
             self.pair_features = PairFeatures(X, pairs, self.ld, feature_scale)
         elif neighbor_costs is not None:
-            # the same tables, from features of which none has a weight
+            # costs are added to tables of positions, which no feature has a weight for
             self._table_step = n_labels * self.ld
             self.pair_features = PairFeatures(
                 X, no_support(self.n_features, n_labels), self.ld)
         self.triple_support = triples
-        # no triple of labels may have been seen
+        # the support is empty if no triple of labels was seen in training
         if triples is not None and triples.n_weights:
             self.n_triples = triples.n_weights
             self.triples = LabelTriples(triples.keys, n_labels)
         self._first_triple = n_labels * self.ld + self.n_pair_weights
-        # whole rows, as all weights are
+        # rounded up to whole rows: solvers handle weights row by row
         self.n_weights += self.n_pair_weights + self.n_triples + self.ld - 1
         self.n_weights -= self.n_weights % self.ld
         sizes = np.diff(offsets)
@@ -202,13 +202,13 @@ cdef class BoundChain(BoundModel):
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))
         self.set_sizes(sizes, example_weights)
         self.feature_scale = feature_scale
-        # nodes, edges and triples of a labeling; at most one of each for each node
+        # one key for each node, edge and triple of a labeling
         self.max_keys = (2 if self.triples is None else 3) * self.max_size
-        # keys of edges come after those of the nodes, wherever a sequence ends
+        # keys of edges begin at size_i * ld, which is most for the longest sequence
         self.key_space = (
             self.max_size * self.ld + self._edge_cells(self.max_size) + self.n_triples)
-        # Viterbi reads the table of transitions at every position; tables of positions
-        # are formed before they are read
+        # Viterbi reads a table of transitions at every position; tables of positions
+        # are first written, which doubles the work
         self.visit_work = sizes.mean() * self.ld * n_labels * (
             2.0 if self._table_step else 1.0) + 2 * self.n_triples
         self._labeled = labels is not None
@@ -220,7 +220,8 @@ cdef class BoundChain(BoundModel):
         self._constraints = ChainConstraints(
             mask, forbidden_labels, n_positions=self.starts[len(sizes)],
             n_labels=n_labels, ld=self.ld, n_rows=2 + n_labels)
-        # training reads them again and again, unless a file has more than memory holds
+        # training copies features for faster reading, unless they are mapped from a
+        # file
         self._layout = WeightBlocks(
             [(X, offsets, n_labels, fit_intercept)], self.n_examples, 0,
             self._labeled and not self.on_disk, feature_scale)
@@ -235,14 +236,15 @@ cdef class BoundChain(BoundModel):
         """Store the observed labels, and the loss of missing each of them."""
         self._labels, self.label_costs, self.known = labels, label_costs, known
         self.loss_length = loss_length
-        # also where factors take them from: both losses are the same
+        # `position_costs` also makes the costs of the factors, so that both losses
+        # agree
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
             label_costs, known, loss_length, file_zeros if self.on_disk else np.zeros)
 
     def _bind_pairs(self, costs):
-        """Store what pairs of neighboring labels cost at each position."""
-        self._pair_group, self._pair_share = costs.of_positions(
+        """Store the costs of pairs of neighboring labels at each position."""
+        self._pair_group, self._pair_factor = costs.of_positions(
             self.labels, self.sizes, self.starts[:self.n_examples], self.known,
             self.loss_length)
         self._pair_cost, self._costs_pairs = costs.padded(self.ld), True
@@ -273,7 +275,7 @@ cdef class BoundChain(BoundModel):
 
     @property
     def entropy_dual_bytes(self):
-        # with the list of weights on pairs
+        # plus the int32 list of the weights of pairs that each sequence reads
         if self._costs_pairs:
             return None
         return dual_bytes(self) + 4 * self._n_read()
@@ -286,9 +288,10 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracle_cost(self):
-        """What a call of the oracle costs, in visits of known labelings.
+        """The cost of an oracle call, in visits of known labelings.
 
-        Both read the features. Where these are dense, little else counts.
+        Oracle calls and visits read the features, which dominate the time if they are
+        dense.
         """
         cdef Py_ssize_t n_positions = self._starts[self.n_examples]
         if self._rows.sparse or not self.n_features:
@@ -322,14 +325,14 @@ cdef class BoundChain(BoundModel):
     def flatten_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
         for array in flat:
-            # the padding after the last weight stays zero, as that of rows does
+            # the padding after the last weight stays zero, as the padding of rows does
             array[self.first_pair + self.n_pair_weights + self.n_triples:] = 0.0
         views = [self.views(array) for array in flat]
         fill_bounds(*views, bounds)
         return without_missing(self, flat, views)
 
     def _workspace(self, training):
-        # keys are kept as int32, and a few sums of them are formed
+        # keys are int32, and the kernels form sums of a few keys
         if self.key_space + self.max_keys > np.iinfo(np.int32).max:
             raise ValueError(
                 f"{self.n_labels} labels and sequences of up to {self.max_size} "
@@ -339,7 +342,7 @@ cdef class BoundChain(BoundModel):
             n_features=self.n_features, masked=self.mask is not None,
             paired=self._table_step != 0, n_pair_weights=self.n_pair_weights,
             triples=self.triples)
-        # predictions change nothing, and do without what is as long as the weights
+        # predictions prepare no change, whose buffers would be as long as the weights
         if training:
             self._changes.prepare(
                 workspace, &workspace._scratch.change, self.max_size * self.ld)
@@ -387,11 +390,11 @@ cdef class BoundChain(BoundModel):
         double* scores, int32_t* labelings
     ) except -1 nogil:
         """Write the k best labelings of an example, one after the other, and their
-        values; return their number, which is less where there are no more."""
+        values; return their number, which is below k if fewer labelings exist."""
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t rank, count
         self.potentials(workspace, i)
-        if self._is_long(i):
+        if self._has_triples(i):
             count = (<ChainWorkspace> workspace).decoder.decode(
                 self._sizes[i], ws.theta, self._transitions(ws), self._table_step,
                 ws.triple_weights, k, scores, labelings)
@@ -399,7 +402,7 @@ cdef class BoundChain(BoundModel):
             count = decoder.decode(
                 self._sizes[i], self.n_labels, self.ld, ws.theta, ws.delta,
                 self._transitions(ws), self._table_step, k, scores, labelings)
-        # the decoder knows nothing of what all labelings gain
+        # decoders do not see the constant that the loss adds to all labelings
         for rank in range(count):
             scores[rank] += ws.constant
         return count
@@ -409,7 +412,7 @@ cdef class BoundChain(BoundModel):
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         cdef Py_ssize_t first = self._starts[i]
         self._changes.prefetch(i, soon)
-        # what is short may come early
+        # labels and costs are small, and are asked for early, before the features
         if self._labeled and not soon:
             sks_prefetch(&self._labels[first], self._sizes[i] * sizeof(int32_t))
             sks_prefetch(&self._cost[first], self._sizes[i] * sizeof(double))
@@ -419,31 +422,32 @@ cdef class BoundChain(BoundModel):
         cdef Py_ssize_t first = self._starts[i], size = self._sizes[i], t
         cdef Py_ssize_t ld = self.ld
         cdef double constant = 0.0, cost
-        # the bias is what the scores begin with: zero where there is none
+        # scores begin with the bias row, which is zero without an intercept
         self._rows.scores_of_rows(
             first, size, ws.emission, ld, (self.n_labels + 3) // 4 * 4,
             ws.tail + BIAS * ld, ws.theta)
         if self.boundary:
             sks_axpy(ld, 1.0, ws.tail + START * ld, ws.theta)
             sks_axpy(ld, 1.0, ws.tail + END * ld, ws.theta + (size - 1) * ld)
-        # Hamming loss: every label gains the cost, the observed one does not. The
-        # gain is the same for all labelings, so only the observed one is touched.
+        # Hamming loss: all labels gain the cost except the observed one. Subtracting
+        # the cost from the observed label, and adding it to the constant, touches one
+        # entry of a row.
         if self._labeled:
             for t in range(size):
                 cost = workspace.loss_scale * self._cost[first + t]
                 ws.theta[t * ld + self._labels[first + t]] -= cost
                 constant += cost
         ws.constant = constant
-        # last: forbidden labels replace what was added
+        # last, so that -inf overwrites the scores of forbidden labels
         if self._constraints.exist:
             self._constraints.forbid_labels(first, size, ws.theta)
-        # here, since no other call reads features
+        # tables of positions are formed here: no later call reads features
         if self._table_step:
             ws.shared = self._shared_transitions(ws)
             self.pair_features.form_tables(
                 first, size, ws.pair_weights, ws.shared, ws.tables)
             for t in range(1, size if self._costs_pairs else 1):
-                cost = workspace.loss_scale * self._pair_share[first + t]
+                cost = workspace.loss_scale * self._pair_factor[first + t]
                 sks_add_table(
                     self._table_step, cost,
                     &self._pair_cost[self._pair_group[first + t], 0, 0],
@@ -451,17 +455,17 @@ cdef class BoundChain(BoundModel):
         return 0
 
     cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil:
-        """Return the number of edge means of a sequence: one table, or one each."""
+        """Return the number of edge keys of a sequence: of one table, or one each."""
         return self._table_step * (size - 1) if self._table_step else (
             self.n_labels * self.ld)
 
-    cdef bint _is_long(self, Py_ssize_t i) noexcept nogil:
-        """Return whether labelings of a sequence have triples with a weight."""
+    cdef bint _has_triples(self, Py_ssize_t i) noexcept nogil:
+        """Return whether a sequence is long enough for triples, which have weights."""
         return self.n_triples > 0 and self._sizes[i] > 2
 
     cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
                           double* out) noexcept nogil:
-        """Add to the number of each triple, for those of a labeling."""
+        """Add `change` to the entry in out of each triple of a labeling."""
         cdef Py_ssize_t t, k
         for t in range(self._sizes[i] - 2 if self.n_triples else 0):
             k = self.triples.find(y + t)
@@ -469,25 +473,25 @@ cdef class BoundChain(BoundModel):
                 out[k] += change
 
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil:
-        """Return scores of transitions: one table, or those of the loaded sequence."""
+        """Return transition scores: the shared table, or tables of the sequence."""
         return ws.tables if self._table_step else self._shared_transitions(ws)
 
     cdef const double* _shared_transitions(self, ChainScratch* ws) noexcept nogil:
-        """Return one table, -inf where labels may not follow each other."""
+        """Return the shared table, with -inf for forbidden transitions."""
         return self._constraints.transitions(ws.tail + TRANSITIONS * self.ld, ws.table)
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t size = self._sizes[i]
-        if self._is_long(i):
+        if self._has_triples(i):
             if not (<ChainWorkspace> workspace).decoder.decode(
                     size, ws.theta, self._transitions(ws), self._table_step,
                     ws.triple_weights, 1, value, y):
                 value[0] = -INFINITY
             value[0] += ws.constant
             return 0
-        # prefix scores take the place of what they are formed from; theta is read again
+        # Viterbi overwrites unary scores by prefix scores; theta is read again
         memcpy(ws.delta, ws.theta, size * self.ld * sizeof(double))
         value[0] = ws.constant + viterbi_padded(
             size, self.n_labels, self.ld, ws.delta, self._transitions(ws),
@@ -501,12 +505,12 @@ cdef class BoundChain(BoundModel):
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         cdef Py_ssize_t first = self._starts[i], t
         cdef double total = 0.0
-        # the mean over the positions: costs are divided by their number already
+        # costs are divided by the number of positions already
         for t in range(self._sizes[i]):
             if y[t] != self._labels[first + t]:
                 total += self._cost[first + t]
         for t in range(1, self._sizes[i] if self._costs_pairs else 1):
-            total += self._pair_share[first + t] * self._pair_cost[
+            total += self._pair_factor[first + t] * self._pair_cost[
                 self._pair_group[first + t], y[t - 1], y[t]]
         value[0] = total
         return 0
@@ -521,7 +525,7 @@ cdef class BoundChain(BoundModel):
             for a in range(self.n_labels):
                 row += sks_dot(ld, &self._pair_cost[self._pair_group[t], a, 0], edges)
                 edges += ld
-            total += self._pair_share[t] * row
+            total += self._pair_factor[t] * row
         return total
 
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
@@ -554,14 +558,14 @@ cdef class BoundChain(BoundModel):
         cdef Py_ssize_t size = self._sizes[i], nodes = size * self.ld
         cdef Py_ssize_t triples = nodes + self._edge_cells(size)
         if key >= triples:
-            return self._is_long(i) and key < triples + self.n_triples
-        # the rest of a row is padding
+            return self._has_triples(i) and key < triples + self.n_triples
+        # rows end with padding
         if key < 0 or key % self.ld >= self.n_labels:
             return 0
         if key < nodes:
             return self._constraints.allow(
                 self._starts[i], size, key // self.ld, key % self.ld)
-        # a table for each pair of neighbors, or one for all of them
+        # keys of edges: a table for each pair of neighbors, or one for all pairs
         return size > 1 and self._constraints.allow_pair(
             (key - nodes) % (self.n_labels * self.ld))
 
@@ -571,10 +575,10 @@ cdef class BoundChain(BoundModel):
         cdef Py_ssize_t triples = size * self.ld + self._edge_cells(size)
         # 32 bits are enough, as making a workspace has found
         cdef int32_t ld = <int32_t> self.ld, edges = <int32_t> (size * self.ld)
-        # keys of nodes are below those of edges
+        # keys of nodes are smaller than keys of edges
         for t in range(size):
             keys[t] = <int32_t> t * ld + y[t]
-        # where all share one table, the same pair at two positions gives its key twice
+        # with one shared table, a pair of labels at two positions repeats its key
         for t in range(size - 1):
             keys[size + t] = edges + y[t] * ld + y[t + 1]
             edges += <int32_t> self._table_step
@@ -611,7 +615,7 @@ cdef class BoundChain(BoundModel):
                           double coef) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.ld, t, k
-        # the first position has no edge before it
+        # the first position has no incoming edge
         ws.change.d[y[0]] += coef
         for t in range(1, self._sizes[i]):
             ws.change.d[t * ld + y[t]] += coef
@@ -623,7 +627,7 @@ cdef class BoundChain(BoundModel):
             k = self.triples.find(y + t)
             if k >= 0:
                 add_cell(&ws.change, self._first_triple + k, coef)
-        # rows that were listed before may be zero now, and others not
+        # the list of changed rows is out of date
         ws.change.scanned = False
         return 0
 
@@ -641,7 +645,7 @@ cdef class BoundChain(BoundModel):
             return 0
         if value != NULL:
             self.evaluate_mean(workspace, i, n_keys, keys, values, value)
-        # nothing else is part of the change: no key is there twice
+        # an empty change, where no key occurs twice: written and scanned in one pass
         if ws.change.scanned and (
                 ws.change.blocks.count + ws.change.n_changed_cells == 0):
             set_mean(
@@ -651,7 +655,7 @@ cdef class BoundChain(BoundModel):
             if keys[k] < edges:
                 ws.change.d[keys[k]] += coef * values[k]
             else:
-                # of edges or of triples: changes of both are numbered as keys are
+                # cells of edges and of triples are numbered like their keys
                 add_cell(&ws.change, keys[k] - edges, coef * values[k])
         ws.change.scanned = False
         return 0
@@ -659,7 +663,7 @@ cdef class BoundChain(BoundModel):
     cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
                           const int32_t* keys, const double* values,
                           double coef) noexcept nogil:
-        """Add a mean where positions have their own tables; return its value."""
+        """Add a mean where positions have their own tables; return the mean's value."""
         cdef Py_ssize_t edges = self._sizes[i] * self.ld, k = 0
         cdef Py_ssize_t triples = edges + self._edge_cells(self._sizes[i]), triple
         cdef double total = ws.constant
@@ -682,7 +686,7 @@ cdef class BoundChain(BoundModel):
         cdef const double* edges = change + size * self.ld
         sks_add_table(size * self.ld, 1.0, change, ws.change.d)
         for t in range(size - 1 if self._table_step else 1):
-            # padding included, which is zero
+            # the padding is added too: its entries are zero
             add_cells(&ws.change, 0, cells, edges, TINY)
             if self._table_step:
                 self.pair_features.add_table(ws, self._starts[i] + 1 + t, edges, TINY)
@@ -708,7 +712,7 @@ cdef class BoundChain(BoundModel):
         cdef Change* change = &(<ChainScratch*> workspace.scratch).change
         cdef double* tail = out + self.n_features * self.ld
         self._changes.scatter(change, i, scale, out)
-        # the rows of other positions may be rounding error, but these are clean
+        # other rows of d may hold rounding errors, but `scatter` has cleaned these two
         if self.boundary:
             sks_axpy(self.ld, scale, change.d, tail + START * self.ld)
             sks_axpy(self.ld, scale, change.d + (self._sizes[i] - 1) * self.ld,
@@ -729,7 +733,7 @@ cdef class BoundChain(BoundModel):
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef const double* gram
-        # which makes it if it is kept
+        # `find` forms a matrix that is kept
         return self._changes.grams.find(
             0, i, (<ChainScratch*> workspace.scratch).change.spread, &gram)
 
@@ -738,33 +742,34 @@ cdef class BoundChain(BoundModel):
                       double* out) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
-        self._multiply(ws, i, y, n_labelings, labelings, out)
+        self._write_products(ws, i, y, n_labelings, labelings, out)
         if self._table_step:
             self.pair_features.add_products(
                 ws, self._starts[i], self._sizes[i], y, y_true, n_labelings, labelings,
                 out)
-        if self._is_long(i):
+        if self._has_triples(i):
             self._add_triple_products(ws, i, y, n_labelings, labelings, out)
         return 0
 
-    cdef int _multiply(
+    cdef int _write_products(
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out
     ) except -1 nogil:
-        """Write the products of labels, and of neighbors by the shared table."""
+        """Write the inner products over labels and shared transitions, without pairs of
+        features and triples."""
         cdef Py_ssize_t ld = self.ld, last = self._sizes[i] - 1, t, k
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef const int32_t* z = labelings
-        # what an oracle leaves in delta is not read again
-        self._weigh(ws, i, y, y_true)
-        # what is the same in both cancels
+        # delta is free: no later call reads the prefix scores that Viterbi left there
+        self._multiply_gram(ws, i, y, y_true)
+        # edges that y and y_true share cancel
         for t in range(1, last + 1):
             if y[t] != y_true[t] or y[t - 1] != y_true[t - 1]:
                 add_cell(&ws.change, y[t - 1] * ld + y[t], 1.0)
                 add_cell(&ws.change, y_true[t - 1] * ld + y_true[t], -1.0)
         for k in range(n_labelings):
             out[k] = self._product_with(ws, last + 1, z, y_true)
-            # start and end are features of two positions, and not of the matrix
+            # start and end weights are not part of the Gram matrix
             if self.boundary:
                 out[k] += end_product(y[0], z[0], y_true[0])
                 out[k] += end_product(y[last], z[last], y_true[last])
@@ -772,12 +777,12 @@ cdef class BoundChain(BoundModel):
         clear_cells(&ws.change)
         return 0
 
-    cdef int _weigh(self, ChainScratch* ws, Py_ssize_t i, const int32_t* y,
-                    const int32_t* y_true) except -1 nogil:
+    cdef int _multiply_gram(self, ChainScratch* ws, Py_ssize_t i, const int32_t* y,
+                            const int32_t* y_true) except -1 nogil:
         """delta = (K_i + b) d, d being mu(y) - mu(y_i) and b 1 if there is a bias.
 
-        As `Changes.products`, which would look for what is known here: where labels
-        differ.
+        `Changes.products` would search for the changed rows, which are known here:
+        positions where the labels differ.
         """
         cdef Py_ssize_t ld = self.ld, size = self._sizes[i], s, t
         cdef double shift = 1.0 if self.fit_intercept else 0.0, weight
@@ -786,7 +791,7 @@ cdef class BoundChain(BoundModel):
         self._changes.grams.find(0, i, ws.change.spread, &gram)
         memset(ws.delta, 0, size * ld * sizeof(double))
         for t in range(size):
-            # of a labeling that is nearly right, most rows of K_i are skipped
+            # rows of K_i at correct labels have no change; most are, near the optimum
             if y[t] == y_true[t]:
                 continue
             row = ws.delta
@@ -801,7 +806,7 @@ cdef class BoundChain(BoundModel):
         self, const ChainScratch* ws, Py_ssize_t size, const int32_t* z,
         const int32_t* y_true
     ) noexcept nogil:
-        """Return the product of the change that is multiplied with a labeling."""
+        """Return the inner product of the change in `ws` and mu(z) - mu(y_true)."""
         cdef Py_ssize_t ld = self.ld, t
         cdef const double* row = ws.delta
         cdef const double* cells = ws.change.cells
@@ -809,7 +814,7 @@ cdef class BoundChain(BoundModel):
         for t in range(size):
             if z[t] != y_true[t]:
                 value += row[z[t]] - row[y_true[t]]
-            # an edge differs where one of its ends does
+            # an edge differs where one of its two labels does
             if t and (z[t] != y_true[t] or z[t - 1] != y_true[t - 1]):
                 value += cells[z[t - 1] * ld + z[t]]
                 value -= cells[y_true[t - 1] * ld + y_true[t]]
@@ -823,17 +828,18 @@ cdef class BoundChain(BoundModel):
         """Add inner products of the triples of labelings, relative to the observed."""
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef Py_ssize_t size = self._sizes[i], t, k
-        cdef const double* change = ws.change.cells + self._first_triple
+        cdef const double* triple_change = ws.triple_change.cells + self._first_triple
         cdef double observed
         for t in range(size - 2):
             k = self.triples.find(y + t)
             if k >= 0:
-                add_cell(&ws.change, self._first_triple + k, 1.0)
+                add_cell(&ws.triple_change, self._first_triple + k, 1.0)
             k = self.triples.find(y_true + t)
             if k >= 0:
-                add_cell(&ws.change, self._first_triple + k, -1.0)
-        # the change takes the place of weights
-        observed = self.triples.score(size, y_true, change)
+                add_cell(&ws.triple_change, self._first_triple + k, -1.0)
+        # inner products: scores under the change of the triples' weights
+        observed = self.triples.score(size, y_true, triple_change)
         for k in range(n_labelings):
-            out[k] += self.triples.score(size, labelings + k * size, change) - observed
-        clear_cells(&ws.change)
+            out[k] += self.triples.score(
+                size, labelings + k * size, triple_change) - observed
+        clear_cells(&ws.triple_change)

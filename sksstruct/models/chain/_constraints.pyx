@@ -1,8 +1,8 @@
 """Constraints of chains: labels that are not allowed, as scores of -inf.
 
 A forbidden labeling then has the score -inf, so oracles need no special cases. There
-are two kinds of constraints. Those of first labels, last labels and transitions are the
-same in all sequences. Others forbid labels at single positions.
+are two kinds of constraints: on first labels, last labels and transitions, which hold
+in all sequences, and on labels at single positions.
 """
 
 from libc.math cimport INFINITY
@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 
 from sksstruct.utils._simd cimport sks_axpy
 
-# Rows of the mask: those of transitions come after the rows of first and last labels.
+# Rows of the mask: first labels, last labels, and then n_labels rows of transitions.
 cdef Py_ssize_t FIRST = 0, LAST = 1, TRANSITIONS = 2
 
 
@@ -25,9 +25,9 @@ cdef class ChainConstraints:
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
     n_positions, n_labels, ld : int
-        Shapes of the scores that they are added to.
+        Shapes of the scores that the mask is added to.
     n_rows : int
-        Number of rows of the mask; two if transitions are forbidden elsewhere.
+        Number of rows of the mask; two if it has no transitions.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ cdef class ChainConstraints:
         self.exist = mask is not None or forbidden_labels is not None
         self.mask, self.forbidden = NULL, NULL
         if mask is not None:
-            # rows are added by vectors, without a look at their number
+            # kernels add whole rows and check no shapes
             if mask.shape != (n_rows, ld):
                 raise ValueError(f"mask has shape {mask.shape}")
             scores = mask
@@ -67,8 +67,8 @@ cdef class ChainConstraints:
                      theta + (size - 1) * self._ld)
         if self.forbidden == NULL:
             return
-        # written and not added: most entries are 0, and a mask of scores would be
-        # eight times as large
+        # forbidden entries are overwritten: most entries are 0, and a mask of doubles
+        # would be eight times as large
         for t in range(size):
             row = self.forbidden + (first + t) * self._n_labels
             for label in range(self._n_labels):
@@ -86,21 +86,21 @@ cdef class ChainConstraints:
             (first + t) * self._n_labels + label]
 
     cdef bint allow_pair(self, Py_ssize_t entry) noexcept nogil:
-        """Return whether two labels, an entry of the table, may follow each other."""
-        # where transitions are forbidden elsewhere there are no rows of them
+        """Return whether an entry of the table of transitions is allowed."""
+        # a mask of two rows has no transitions
         return (self.mask == NULL or self._n_rows == TRANSITIONS
                 or self.mask[TRANSITIONS * self._ld + entry] == 0.0)
 
     cdef const double* transitions(self, const double* table,
                                    double* masked) noexcept nogil:
-        """Return a table with -inf for forbidden transitions: itself without any.
+        """Return a table with -inf for forbidden transitions: itself without a mask.
 
         The copy goes to `masked`, (n_labels, ld).
         """
         cdef Py_ssize_t label, ld = self._ld
         if self.mask == NULL:
             return table
-        # a copy each time: between two visits the weights change
+        # copied at each call, as the weights change between visits
         memcpy(masked, table, self._n_labels * ld * sizeof(double))
         for label in range(self._n_labels):
             sks_axpy(ld, 1.0, self.mask + (TRANSITIONS + label) * ld,

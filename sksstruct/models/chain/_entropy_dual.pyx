@@ -1,15 +1,15 @@
 """Dual variables of smooth losses of chains, one Gibbs distribution for each sequence.
 
 Natural parameters of a sequence are a row of scores for each position, its nodes, and
-one table of scores of pairs, as potentials are; mixtures of potentials at several
-weights have that form too. Its mean parameters are the node means and the sum of the
-edge means over the positions, as nothing else enters the weights.
+one table of scores of pairs. Potentials have this form, and so have mixtures of
+potentials at several weights. The mean parameters are the node means and the edge means
+summed over the positions: the weights depend on no more.
 
 Where features have weights on pairs of labels, the weights that a sequence reads are
-further natural parameters, after the table. The means of these features follow the
-means of the table. The tables of positions are formed from these weights, and never
-stored. Scores of triples of labels are the last natural parameters. The rest of the
-notation is that of `_chain.pyx` and of `models/protocols/_entropy_dual.pyx`.
+further natural parameters, after the table; the means of these features follow the
+means of the table. Tables of positions are formed from these weights when needed, and
+not stored. Scores of triples of labels are the last natural parameters. Further
+notation is as in `_chain.pyx` and `models/protocols/_entropy_dual.pyx`.
 """
 
 import numpy as np
@@ -43,14 +43,15 @@ cdef class ChainEntropyDual(EntropyDual):
     # exponentials of the natural parameters of pairs
     cdef object _memory
     cdef EdgeTable _table
-    # cells of a table, and triples in whole cache lines
+    # cells of a table; triples, rounded up to whole cache lines
     cdef Py_ssize_t _cells, _n_triples
     # weights of features on pairs that each sequence reads, and where its list begins
     cdef object _lists
-    cdef const int64_t* _first_read
+    cdef const int64_t* _list_starts
     cdef const int32_t* _read
-    # (n_pair_weights,) of all weights, where the others are of those that are read
-    cdef double* _spread
+    # (n_pair_weights,) scratch: values of the weights that a sequence reads, at the
+    # places of these weights among all
+    cdef double* _pair_values
 
     def __init__(self, BoundChain chain, double mu, state=None,
                  EntropyDual source=None):
@@ -60,11 +61,11 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef const int32_t[::1] read
         self._chain, self._oracle, self._cells = chain, ChainMeans(chain), cells
         self._table.ahead, self._table.back = &tables[0], &tables[cells]
-        self._memory, self._spread = tables, &tables[2 * cells]
+        self._memory, self._pair_values = tables, &tables[2 * cells]
         self._n_triples = (chain.n_triples + 7) // 8 * 8
         if chain._table_step:
             first, read = self._lists = chain.pair_features.of_sequences(chain.starts)
-            self._first_read = &first[0]
+            self._list_starts = &first[0]
             self._read = &read[0] if read.shape[0] else NULL
         EntropyDual.__init__(self, chain, mu, state, source)
 
@@ -73,10 +74,10 @@ cdef class ChainEntropyDual(EntropyDual):
         sizes = sizes + self._n_triples
         if self._lists is None:
             return sizes
-        # whole cache lines, as other parameters take
+        # rounded up to whole cache lines, as all parameters are
         return sizes + (np.diff(self._lists[0]) + 7) // 8 * 8
 
-    cdef Py_ssize_t _rest(self, Py_ssize_t i) noexcept nogil:
+    cdef Py_ssize_t _triples_begin(self, Py_ssize_t i) noexcept nogil:
         """Return where the parameters of triples begin."""
         return self._size(i) - self._n_triples
 
@@ -95,31 +96,33 @@ cdef class ChainEntropyDual(EntropyDual):
         """Return how many weights of features on pairs a sequence reads."""
         if not self._chain._table_step:
             return 0
-        return self._first_read[i + 1] - self._first_read[i]
+        return self._list_starts[i + 1] - self._list_starts[i]
 
-    cdef void _spread_out(self, Py_ssize_t i, const double* values) noexcept nogil:
-        """Write values of the weights that a sequence reads to where all weights are.
+    cdef void _scatter_values(self, Py_ssize_t i, const double* values) noexcept nogil:
+        """Write values of the weights that a sequence reads to their places among all.
 
-        The others are never read.
+        Kernels read no other entries of `_pair_values`.
         """
-        cdef Py_ssize_t first = self._first_read[i], k
+        cdef Py_ssize_t first = self._list_starts[i], k
         for k in range(self._n_read(i)):
-            self._spread[self._read[first + k]] = values[k]
+            self._pair_values[self._read[first + k]] = values[k]
 
     cdef void _sum_edges(self, Py_ssize_t i, double* pair_means) noexcept nogil:
-        """Write the means of pairs, from tables of edge means of all positions."""
-        cdef Py_ssize_t first = self._first_read[i], cells = self._cells
+        """Write the means of pairs, summing edge means over the positions."""
+        cdef Py_ssize_t first = self._list_starts[i], cells = self._cells
         cdef Py_ssize_t second = self._chain._starts[i] + 1, t, k
         cdef const double* edges = self._oracle.edges
-        memset(pair_means, 0, (self._rest(i) - self.n_nodes(i)) * sizeof(double))
-        # zeros, to which the means are added
-        self._spread_out(i, pair_means + cells)
+        memset(pair_means, 0,
+               (self._triples_begin(i) - self.n_nodes(i)) * sizeof(double))
+        # pair_means are zero here: clears the entries that `add_means` adds to
+        self._scatter_values(i, pair_means + cells)
         for t in range(self._chain._sizes[i] - 1):
             sks_add_table(cells, 1.0, edges, pair_means)
-            self._chain.pair_features.add_means(second + t, 1.0, edges, self._spread)
+            self._chain.pair_features.add_means(
+                second + t, 1.0, edges, self._pair_values)
             edges += cells
         for k in range(self._n_read(i)):
-            pair_means[cells + k] = self._spread[self._read[first + k]]
+            pair_means[cells + k] = self._pair_values[self._read[first + k]]
 
     # ---- potentials and distributions ----
 
@@ -132,37 +135,37 @@ cdef class ChainEntropyDual(EntropyDual):
             self._loaded[k] = ws.theta[k] / self.mu
         memset(pairs, 0, self._cells * sizeof(double))
         sks_add_table(self._cells, 1.0 / self.mu, ws.tail + TRANSITIONS * ld, pairs)
-        # rows of first and last labels come before those of transitions
+        # the mask's rows of transitions follow its rows of first and last labels
         if mask != NULL:
             sks_add_table(self._cells, 1.0, mask + 2 * ld, pairs)
         for k in range(self._n_read(i)):
             pairs[self._cells + k] = (
-                ws.pair_weights[self._read[self._first_read[i] + k]] / self.mu)
+                ws.pair_weights[self._read[self._list_starts[i] + k]] / self.mu)
         for k in range(self._chain.n_triples):
-            self._loaded[self._rest(i) + k] = ws.triple_weights[k] / self.mu
+            self._loaded[self._triples_begin(i) + k] = ws.triple_weights[k] / self.mu
         return 0
 
     cdef const EdgeTable* _exponentiate(self, ChainScratch* ws, Py_ssize_t i,
                                         const double* pairs) noexcept nogil:
         """Return the tables that the oracle reads, for natural parameters of pairs.
 
-        It reads those of triples, which come after them, too.
+        The oracle also reads scores of triples, which follow the scores of pairs.
         """
         cdef Py_ssize_t cells = self._cells, t
         cdef Py_ssize_t second = self._chain._starts[i] + 1
-        if self._chain._is_long(i):
+        if self._chain._has_triples(i):
             self._oracle.triple_table.load(
-                pairs + self._rest(i) - self.n_nodes(i), 1.0, True)
+                pairs + self._triples_begin(i) - self.n_nodes(i), 1.0, True)
         if not self._chain._table_step:
             self._table.scores = pairs
             exponentiate_table(self._chain.n_labels, self._chain.ld, &self._table)
             return &self._table
-        self._spread_out(i, pairs + cells)
-        # in place of the tables of the potentials, which have been read
+        self._scatter_values(i, pairs + cells)
+        # `potentials` has been read, so that its tables are overwritten
         for t in range(self._chain._sizes[i] - 1):
             memcpy(ws.tables + t * cells, pairs, cells * sizeof(double))
             self._chain.pair_features.add_scores(
-                second + t, self._spread, ws.tables + t * cells)
+                second + t, self._pair_values, ws.tables + t * cells)
         ws.shared = pairs
         return self._oracle.load_tables(ws, i, 1.0, True)
 
@@ -171,11 +174,11 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t size = self._chain._sizes[i], nodes = self.n_nodes(i)
         cdef bint paired = self._chain._table_step != 0
-        # tables of edge means of positions live as long as this call only
+        # edge means of positions are needed only in this call
         cdef double* edges = self._oracle.edges if paired else means + nodes
-        cdef double* triples = means + self._rest(i)
+        cdef double* triples = means + self._triples_begin(i)
         cdef double log_partition
-        # the oracle adds to them
+        # the oracle adds to edges and triples
         memset(edges, 0, self._chain._edge_cells(size) * sizeof(double))
         memset(triples, 0, self._n_triples * sizeof(double))
         self._oracle.add_by_entropy(
@@ -189,7 +192,7 @@ cdef class ChainEntropyDual(EntropyDual):
                               Py_ssize_t i) except? -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef double log_partition
-        # without means of pairs, which take most of the time
+        # edge means, which take most of the time, are not formed
         self._oracle.by_entropy(
             self._chain._sizes[i], self._loaded,
             self._exponentiate(ws, i, self._loaded + self.n_nodes(i)), 1.0,
@@ -204,22 +207,22 @@ cdef class ChainEntropyDual(EntropyDual):
         n_keys = self.observed_keys(i)
         memset(means, 0, nodes * sizeof(double))
         memset(self._oracle.edges, 0, self._chain._edge_cells(size) * sizeof(double))
-        # tables of edges have the layout of keys, and are summed as others are
-        memset(means + self._rest(i), 0, self._n_triples * sizeof(double))
+        # edge keys count cells of the tables of positions, which are then summed
+        memset(means + self._triples_begin(i), 0, self._n_triples * sizeof(double))
         for k in range(n_keys):
             if self._keys[k] < nodes:
                 means[self._keys[k]] = 1.0
             elif self._keys[k] < nodes + self._chain._edge_cells(size):
                 self._oracle.edges[self._keys[k] - nodes] = 1.0
         self._chain.add_triples(
-            i, &self._labeling[0], 1.0, means + self._rest(i))
+            i, &self._labeling[0], 1.0, means + self._triples_begin(i))
         self._sum_edges(i, means + nodes)
         return 0
 
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         cdef Py_ssize_t start = self._chain._starts[i], t
         cdef double total = 0.0
-        # the share that is not on the observed label is wrong
+        # expected cost: the probability of all labels but the observed one
         for t in range(self._chain._sizes[i]):
             total += self._chain._cost[start + t] * (
                 1.0 - means[t * self._chain.ld + self._chain._labels[start + t]])
@@ -235,9 +238,9 @@ cdef class ChainEntropyDual(EntropyDual):
         add_cells(&ws.change, 0, self._cells, change, TINY)
         for k in range(self._n_read(i)):
             if change[self._cells + k] != 0.0:
-                add_cell(&ws.change, self._cells + self._read[self._first_read[i] + k],
+                add_cell(&ws.change, self._cells + self._read[self._list_starts[i] + k],
                          change[self._cells + k])
         add_cells(&ws.change, self._chain._first_triple, self._chain.n_triples,
-                  self._change + self._rest(i), TINY)
+                  self._change + self._triples_begin(i), TINY)
         ws.change.scanned = False
         return 0

@@ -7,7 +7,8 @@ indicator scores, the entries of an `IndicatorTable`. Variable v is position v o
 sequences one after the other.
 
 Flat weights are n_features emission rows of ld, then rows of bias, start and end, then
-the scores of the table's entries in the order they came: they grow with the table.
+the scores of the table's entries in the order they were added: they grow with the
+table.
 """
 
 import numpy as np
@@ -43,7 +44,7 @@ cdef class ChainFactors(RowFactors):
     loss_length : float or None
         Divisor of the losses; see `position_costs`.
     known : ndarray of shape (n_positions,), bool, or None
-        Positions with an observed label. The others have no loss.
+        Positions with an observed label; unknown positions have no loss.
     forbidden : tuple of ndarray, default=None
         First and second labels of pairs that must not follow each other.
     ends : ndarray of shape (2, ld) or None
@@ -65,7 +66,7 @@ cdef class ChainFactors(RowFactors):
         n_positions = int(stops[n - 1])
         if example_weights is None:
             example_weights = np.full(n, 1.0 / n)
-        # every position but the last of its sequence is the first end of a pair
+        # every position but the last of its sequence is the left end of a pair
         left = np.delete(np.arange(n_positions), stops - 1)
         self.set_factors(
             X.offsets, np.concatenate([[0], np.cumsum(lengths - 1)]),
@@ -75,10 +76,10 @@ cdef class ChainFactors(RowFactors):
             example_weights, n_labels)
         self.boundary = boundary
         place = np.zeros(n_positions, dtype=np.uint8)
-        # a sequence of one position is both
+        # a sequence of one position has both marks
         place[starts] += FIRST_MARK
         place[stops - 1] += SECOND_MARK
-        # without boundary weights no position has features of its own
+        # without boundary weights no position has a mark, whose weights these would be
         self.set_rows(X, fit_intercept, place if boundary else np.zeros_like(place),
                       feature_scale)
         self.feature_scale = feature_scale
@@ -92,9 +93,9 @@ cdef class ChainFactors(RowFactors):
         self.start()
 
     def start(self):
-        # a new table, and not zeros in the old one: what is not stored scores nothing,
-        # and is not visited either
-        # weights of an earlier run stay the first, so that the views know them too
+        # a new table rather than zeros in the old one, as entries that are not stored
+        # are not visited; entries of an earlier run come first, so that old views stay
+        # valid
         if self.table is not None:
             self._stored = self.entries()[:2]
         self.table = IndicatorTable(self.n_labels, self.n_labels)
@@ -117,12 +118,12 @@ cdef class ChainFactors(RowFactors):
         n_dense = (self.n_features + 3) * self.ld
         dense = weights[:n_dense].reshape(-1, self.ld)[:, :self.n_labels]
         rows, columns, _ = self.entries()
-        # weights of an earlier time have fewer entries than the table has now
+        # weights of an earlier iteration have fewer entries than the table has now
         n_stored = len(weights) - n_dense
         transitions = sparse.csr_array(sparse.coo_array(
             (weights[n_dense:], (rows[:n_stored], columns[:n_stored])),
             (self.n_labels, self.n_labels)))
-        # entries that an oracle found, but that never got weight
+        # entries that an oracle found, but that never got a weight
         transitions.eliminate_zeros()
         return {
             "coef": dense[:self.n_features].T,
@@ -133,7 +134,7 @@ cdef class ChainFactors(RowFactors):
         }
 
     def square_with(self, pairs, left, right, amounts):
-        # the changes of one entry add up before it is squared
+        # changes of one entry are summed before they are squared
         rows, columns, values = self.entries()
         table = sparse.csr_array(sparse.coo_array(
             (np.concatenate([values, amounts]),
@@ -143,7 +144,7 @@ cdef class ChainFactors(RowFactors):
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
         chain = self.prediction(self._packed, weights, ends=self._ends)
-        # the labels are of no use here, but have to be written somewhere
+        # `decode` writes labels, which are not needed here
         labels = np.empty(self.n_variables, dtype=np.int32)
         values = np.empty(self.n_examples)
         run_in_chunks(
@@ -174,7 +175,7 @@ cdef class ChainFactors(RowFactors):
         cdef const Messages* left = messages
         cdef const Messages* right = messages + 1
         cdef int found
-        # the table counts for itself what it looks at
+        # the table counts its own visits
         self.table.visited = 0
         if linear:
             found = self.table.scan(
@@ -200,7 +201,7 @@ cdef class ChainFactors(RowFactors):
         self.visited += n
         for k in range(n):
             scores[k] = self.table._value[entries[k]]
-            # of an indicator
+            # squared norm of an indicator
             norms[k] = 1.0
         return 0
 
@@ -208,7 +209,8 @@ cdef class ChainFactors(RowFactors):
                        const double* changes) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n):
-            # each change looks for the entry's place in three heaps
+            # a change moves the entry in three heaps, which a change of zero need not
+            # do
             if changes[k] != 0.0:
                 self.table.change(entries[k], changes[k])
         return 0
@@ -250,7 +252,7 @@ def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_l
     """
     costs = np.ones(n_labels) if label_costs is None else label_costs
     if not np.any(costs):
-        # zeros that nobody writes to take no memory
+        # zeros that are never written take no memory
         return np.zeros(len(labels))
     if label_costs is None and known is None and loss_length is not None:
         cost = zeros(len(labels))
@@ -263,6 +265,7 @@ def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_l
         return cost / loss_length
     counts = lengths
     if known is not None:
-        # sequences without any observed label cost nothing, whatever the count
+        # sequences without observed labels cost nothing; the 1 avoids a division by
+        # zero
         counts = np.maximum(np.add.reduceat(known, starts, dtype=int), 1)
     return cost / np.repeat(counts, lengths)

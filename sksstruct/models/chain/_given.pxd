@@ -10,13 +10,13 @@ cdef class WeightedChain:
     cdef FeatureRows _rows
     cdef ChainConstraints _constraints
     cdef const Py_ssize_t[::1] _offsets
-    # keeps the emission rows; these, and the bytes of a number
-    cdef object _owned
+    # the emission rows, a pointer to their numbers, and the bytes of a number
+    cdef object _emission
     cdef const char* _weights
     cdef Py_ssize_t _itemsize
-    # rows of ld weights beside the emission rows
+    # rows of bias, ends and transitions, beside the emission rows; `_tail` is aligned
     cdef void* _memory
-    cdef void* _further
+    cdef void* _tail
 
     cdef int _set_weights(self, const double[:] bias, const double[:] start,
                           const double[:] end, const double[:, :] pairs) except -1

@@ -12,31 +12,31 @@ from sksstruct.models.chain._pair_features cimport PairFeatures
 from sksstruct.models.chain._workspace cimport ChainScratch
 
 
-# final: nobody derives from it
+# final: spares virtual calls
 @cython.final
 cdef class ChainMeans:
     cdef BoundChain _chain
-    # from the edges of one position to those of the next: 0 for one table
+    # stride between the edge means of neighboring positions; 0: one shared table
     cdef Py_ssize_t _step
     cdef Py_ssize_t _n_best
     cdef object _arrays
     cdef TopK _decoder
     cdef SumScratch sums
-    # (max_size, ld) node means of a second distribution
-    cdef double* other
-    # edge means without the table's factor, as many as `BoundChain._edge_cells`
+    # (max_size, ld) node means of a second distribution, or scratch
+    cdef double* spare_nodes
+    # edge means before the product with `ahead`; `BoundChain._edge_cells` numbers
     cdef double* outer
-    # where each position has transitions of its own: tables, and edge means
+    # where each position has its own transitions: tables, and edge means
     cdef EdgeTable* tables
     cdef EdgeTable _shared
     cdef double* _shared_scores
     cdef PairFeatures _features
     cdef double* edges
-    # weights of triples, those that were loaded last, and their oracles
+    # weights of triples, as loaded last, and their oracles
     cdef readonly TripleTable triple_table
     cdef SecondOrder _second_decoder
     cdef SecondOrderSums _second_sums
-    # of the best labelings, one more than are used: scores, shares and labels
+    # the n_best + 1 best labelings: scores, shares and labels
     cdef double* _scores
     cdef double* _shares
     cdef int32_t* _labelings

@@ -5,13 +5,13 @@ Of the smoothed maxima of Pillutla et al. (2018), Section 2, at potentials theta
     entropy   m log sum_y exp(score(y) / m),          E mu = marginals
     l2        max_u <u, scores> - m/2 (|u|^2 - 1),    E mu = sum_k u_k mu(y_k)
 
-over the K best labelings y_k, where u is the projection of their scores / m onto the
-simplex: their shares. The strength m of the smoothing is called `mu` elsewhere and in
-names of arguments. Sum-product runs with potentials that are divided by m.
+over the K best labelings y_k, where the shares u are the projection of their scores / m
+onto the simplex. The strength m of the smoothing is called `mu` elsewhere and in names
+of arguments. Sum-product runs with potentials divided by m.
 
-Edge means are those of one table of transitions, summed over positions. If each
-position has its own table, there is one table of edge means for each. Means of triples
-of labels are summed over positions, too, and are written where `triples` points to.
+Edge means are summed over positions into one table, like the transitions. If each
+position has its own table of transitions, it has its own edge means. Means of triples
+of labels are summed over positions, too, into `triples`.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef class ChainMeans:
-    """Both oracles, with the scratch of one thread.
+    """The exp oracle and the top-K oracle, with the scratch of one thread.
 
     Parameters
     ----------
@@ -45,17 +45,17 @@ cdef class ChainMeans:
     n_best : int, default=1
         K, the number of labelings for the top-K oracle.
     triple_table : TripleTable, default=None
-        Weights of triples that others load; None: the object has its own.
+        Weights of triples that the caller loads; None: a table of this object.
 
     Attributes
     ----------
     triple_table : TripleTable or None
-        The weights of triples that are read, if there are any.
+        The weights of triples that the oracles read, if there are any.
     """
 
     def __cinit__(self, BoundChain chain, Py_ssize_t n_best=1, triple_table=None):
         cdef Py_ssize_t nodes = chain.max_size * chain.ld
-        # one more than are used says whether those beyond would get a share
+        # one labeling more than K tells whether labelings beyond K would get a share
         cdef Py_ssize_t n_found = n_best + 1
         cdef double[::1] memory = aligned_zeros(
             3 * (nodes + chain.ld) + chain._edge_cells(chain.max_size)
@@ -63,11 +63,11 @@ cdef class ChainMeans:
         cdef int32_t[::1] labelings = np.empty(n_found * chain.max_size, dtype=np.int32)
         self._chain, self._n_best, self._arrays = chain, n_best, [memory, labelings]
         self._step = chain._table_step
-        # its memory grows with what is asked of it
+        # grows when it is first called for more labelings or longer sequences
         self._decoder = TopK()
-        # rows of ld first, so that all of them are aligned
-        self.other = &memory[0]
-        self.sums.u = self.other + nodes
+        # rows of ld numbers first, so that all of them are aligned
+        self.spare_nodes = &memory[0]
+        self.sums.u = self.spare_nodes + nodes
         self.sums.alpha = self.sums.u + nodes
         self.sums.rows = self.sums.alpha + nodes
         self.outer = self.sums.rows + 3 * chain.ld
@@ -86,7 +86,7 @@ cdef class ChainMeans:
             self._make_tables(max(chain.max_size - 1, 1))
 
     cdef int _make_tables(self, Py_ssize_t n_tables) except -1:
-        """Make memory for tables of single positions, and for edge means."""
+        """Allocate the tables of positions, and their edge means."""
         cdef Py_ssize_t t
         cdef Py_ssize_t n_edges = n_tables * self._step
         n_edges += (self._chain.n_triples + 7) // 8 * 8
@@ -106,16 +106,17 @@ cdef class ChainMeans:
 
     cdef const EdgeTable* load_tables(self, ChainScratch* ws, Py_ssize_t i,
                                       double factor, bint exponentials) noexcept nogil:
-        """Multiply the loaded tables of all positions; return them for the oracles.
+        """Multiply the loaded tables of all positions; return them as the oracles take
+        them.
 
-        The exp oracle needs their exponentials.
+        The exponentials, which only the exp oracle reads, are computed if asked for.
         """
         cdef Py_ssize_t n_labels = self._chain.n_labels, ld = self._chain.ld, t, entry
         cdef Py_ssize_t second = self._chain._starts[i] + 1
         cdef Py_ssize_t size = self._chain._sizes[i]
         for entry in range((size - 1) * self._step):
             ws.tables[entry] *= factor
-        # also of a single position, which has no table: there must be an address
+        # set also for a single position without a table, so that the address is valid
         self.tables[0].scores = ws.tables
         if exponentials:
             for entry in range(self._step):
@@ -123,7 +124,8 @@ cdef class ChainMeans:
             exponentiate_table(n_labels, ld, &self._shared)
         for t in range(size - 1):
             self.tables[t].scores = ws.tables + t * self._step
-            # costs are of all pairs: nothing is left of the shared table
+            # costs of pairs change every cell, so that no exponential of `_shared` is
+            # reused
             if exponentials and self._chain._costs_pairs:
                 exponentiate_table(n_labels, ld, &self.tables[t])
             elif exponentials:
@@ -138,11 +140,11 @@ cdef class ChainMeans:
         double weight, double* nodes, double* outer, double* edges, double* triples,
         double* log_partition
     ) except -1 nogil:
-        """Write marginals of the nodes, and add weight times the other means.
+        """Write marginals of the nodes, and add weight times the spare_nodes means.
 
-        Edge means are outer * table.ahead + edges, both of which are added to. Who sums
-        over many sequences multiplies by the table once. Returns whether messages are
-        logarithms, as `sum_product_padded` does.
+        Edge means are outer * table.ahead + edges, and both arrays are added to. A sum
+        over many sequences multiplies by the table once, at its end. Returns whether
+        messages are logarithms, as `sum_product_padded` does.
         """
         if self._chain.n_triples and size > 2:
             return self._second_sums.expect(
@@ -158,7 +160,7 @@ cdef class ChainMeans:
         double weight, double* nodes, double* edges, double* triples,
         double* log_partition
     ) except -1 nogil:
-        """Write marginals of the nodes; add weight times the other means, complete."""
+        """Write marginals of the nodes; add weight times the complete edge means."""
         cdef Py_ssize_t cells = self._chain.n_labels * self._chain.ld, t
         cdef Py_ssize_t n_tables = size - 1 if self._step else 1
         memset(self.outer, 0, n_tables * cells * sizeof(double))
@@ -179,21 +181,21 @@ cdef class ChainMeans:
     ) except? -1 nogil:
         """Return the l2-smoothed maximum over the best labelings.
 
-        The means of the nodes are written, weight times the other means are added.
-        `exact` tells whether further labelings would get no share.
+        The means of the nodes are written; weight times the other means is added.
+        `exact` tells whether labelings beyond the K best would get no share.
         """
         cdef Py_ssize_t size = self._chain._sizes[i], ld = self._chain.ld, rank, t
         cdef Py_ssize_t n_shares = self._share_among_best(ws, i, table, mu, exact)
         cdef double share, best = self._scores[0], value = 0.0, norm = 0.0
         cdef const int32_t* y
-        # written and not added to, as marginals are
+        # nodes are overwritten, as marginals are
         memset(nodes, 0, size * ld * sizeof(double))
         for rank in range(n_shares):
             share = self._shares[rank]
-            # of many labelings few get a share where the smoothing is weak
+            # with weak smoothing, few of the K labelings get a share
             if share == 0.0:
                 continue
-            # relative to the best: the scores themselves may be large
+            # relative to the best score, as scores may be large
             value += share * (self._scores[rank] - best)
             norm += share * share
             y = self._labelings + rank * size
@@ -209,10 +211,10 @@ cdef class ChainMeans:
         self, ChainScratch* ws, Py_ssize_t i, const double* table, double mu,
         unsigned char* exact
     ) except -1 nogil:
-        """Find the best labelings and their shares; return how many are used."""
+        """Find the best labelings and their shares; return the number of shares."""
         cdef Py_ssize_t rank, n_best
         cdef double sum_of_gaps = 0.0
-        if self._chain._is_long(i):
+        if self._chain._has_triples(i):
             n_best = self._second_decoder.decode(
                 self._chain._sizes[i], ws.theta, table, self._step,
                 self.triple_table.weights, self._n_best + 1, self._scores,
@@ -222,14 +224,15 @@ cdef class ChainMeans:
                 self._chain._sizes[i], self._chain.n_labels, self._chain.ld, ws.theta,
                 ws.delta, table, self._step, self._n_best + 1, self._scores,
                 self._labelings)
-        # with all labelings there is nothing beyond
+        # true as well if there are no more than K labelings
         exact[0] = 1
         if n_best > self._n_best:
             n_best = self._n_best
             for rank in range(n_best):
                 sum_of_gaps += self._scores[rank] - self._scores[n_best]
-            # Proposition 4: the next one gets no share if these are so much better
+            # Proposition 4: the next labeling gets no share if the gaps to it are this
+            # large
             exact[0] = mu <= sum_of_gaps
-        # scores come best first, as the projection wants them
+        # scores descend, as the projection requires
         project_sorted(n_best, self._scores, 1.0 / mu, self._shares)
         return n_best

@@ -6,21 +6,21 @@ from sksstruct.models.chain._workspace cimport ChainScratch
 from sksstruct.models.protocols._weights cimport LazyWeights
 
 
-# final: its methods are called for every position
+# final: spares a virtual call at every position
 @cython.final
 cdef class PairFeatures:
     cdef readonly Py_ssize_t n_weights
-    # rows and cells of a table of transitions
+    # length of a row, and of a whole table, of transitions
     cdef Py_ssize_t _ld, _step
-    cdef object _owned, _read
+    cdef object _arrays, _weights_read
     # features of each position that have weights, as CSR
     cdef const int64_t* _indptr
     cdef const int32_t* _indices
     cdef const double* _values
-    # weights of each feature: where they begin, and the cells of tables they are for
+    # the first weight of each feature, and the table cell of each weight
     cdef const int64_t* _starts
     cdef const int32_t* _cells
-    # the same cells of transposed tables
+    # the same cells in transposed tables
     cdef const int32_t* _turned
 
     # all positions of a sequence

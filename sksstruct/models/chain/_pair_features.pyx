@@ -1,4 +1,4 @@
-"""Features on pairs of labels: rows of them, and products with their weights.
+"""Features on pairs of labels: their rows, and products with their weights.
 
 Feature j of position t, of value F_tj, has weights v[j, a, b] for some pairs of labels
 (a, b), and the pair of labels at t - 1 and t scores
@@ -14,8 +14,8 @@ transitions, and edge means have keys
 
     size_i * ld + (t - 1) * K * ld + from * ld + to
 
-A change of edge means is stored as the change of all these weights, after that of the
-transitions: a labeling changes few of them.
+A change of edge means is stored as the change of these weights, after the change of
+the transitions: a labeling changes few weights.
 """
 
 import numpy as np
@@ -65,14 +65,14 @@ cdef class PairFeatures:
         rows = pair_rows(X.values, columns)
         self.n_weights, self._ld = support.n_weights, ld
         self._step = support.n_labels * ld
-        # the types that kernels read, and a spare entry so that there is an address
+        # types that the kernels read; a spare entry makes the address of entry 0 valid
         indptr = np.ascontiguousarray(rows.indptr, dtype=np.int64)
         indices = np.append(rows.indices, 0).astype(np.int32)
         values = np.append(scale * rows.data, 0.0)
         starts = np.ascontiguousarray(first, dtype=np.int64)
         cells = np.append(cell, 0).astype(np.int32)
         turned = np.append(cell % ld * ld + cell // ld, 0).astype(np.int32)
-        self._owned = indptr, indices, values, starts, cells, turned
+        self._arrays = indptr, indices, values, starts, cells, turned
         self._indptr, self._indices = &indptr[0], &indices[0]
         self._values = &values[0]
         self._starts, self._cells, self._turned = &starts[0], &cells[0], &turned[0]
@@ -82,17 +82,17 @@ cdef class PairFeatures:
 
         Returns where the lists begin, and the weights in ascending order in each list.
         """
-        # once for all who ask, the threads of a sweep among them
-        if self._read is None:
-            self._read = self._find_read(offsets)
-        return self._read
+        # cached: every thread of a sweep asks for the lists
+        if self._weights_read is None:
+            self._weights_read = self._list_weights_read(offsets)
+        return self._weights_read
 
-    def _find_read(self, offsets):
-        """Find the lists that `of_sequences` returns."""
-        indptr, indices, _, starts, _, _ = map(np.asarray, self._owned)
+    def _list_weights_read(self, offsets):
+        """Compute the lists that `of_sequences` returns."""
+        indptr, indices, _, starts, _, _ = map(np.asarray, self._arrays)
         n_sequences, n_columns = len(offsets) - 1, max(len(starts) - 1, 1)
         owner = np.repeat(np.arange(n_sequences), np.diff(offsets))
-        # the first position has no pair
+        # no pair of labels ends at the first position of a sequence
         owner[offsets[:n_sequences]] = -1
         owner = np.repeat(owner, np.diff(indptr))
         later = owner >= 0
@@ -101,7 +101,7 @@ cdef class PairFeatures:
             np.unique(owner[later] * n_columns + column), n_columns)
         counts = starts[column + 1] - starts[column]
         ends = np.cumsum(counts)
-        # each list of consecutive weights, moved to where that of a feature begins
+        # consecutive numbers, shifted to the first weight of each feature
         weights = np.arange(counts.sum()) + np.repeat(
             starts[column] - (ends - counts), counts)
         sizes = np.bincount(owner, weights=counts, minlength=n_sequences)
@@ -110,21 +110,21 @@ cdef class PairFeatures:
 
     def arrays(self):
         """Return all features and their weights as arrays."""
-        return tuple(map(np.asarray, self._owned))
+        return tuple(map(np.asarray, self._arrays))
 
     def same_as(self, arrays):
         """Return whether other `arrays` have the same features and weights."""
-        return (isinstance(arrays, (tuple, list)) and len(arrays) == len(self._owned)
-                and all(map(np.array_equal, self._owned, arrays)))
+        return (isinstance(arrays, (tuple, list)) and len(arrays) == len(self._arrays)
+                and all(map(np.array_equal, self._arrays, arrays)))
 
-    # ---- all positions of a sequence, of which `first` is the first ----
+    # ---- all positions of a sequence, whose first one is `first` ----
 
     cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
                           const double* weights, const double* shared,
                           double* tables) noexcept nogil:
         """Write the transitions of each position."""
         cdef Py_ssize_t t
-        # what is forbidden stays so: -inf and a score are -inf
+        # forbidden transitions keep -inf, whatever score is added
         for t in range(1, size):
             memcpy(tables, shared, self._step * sizeof(double))
             self.add_scores(first + t, weights, tables)
@@ -134,7 +134,7 @@ cdef class PairFeatures:
                            const int32_t* y, double coef) noexcept nogil:
         """Add the edges of a labeling to the weights' change."""
         cdef Py_ssize_t t
-        # edges that two labelings share cancel: what is listed may be zero
+        # edges that two labelings share cancel, so that listed cells may be zero
         for t in range(1, size):
             self.add(ws, first + t, y[t - 1] * self._ld + y[t], coef)
 
@@ -146,7 +146,7 @@ cdef class PairFeatures:
         Returns the total plus their score.
         """
         cdef Py_ssize_t step = self._step, k, edge
-        # a key says which position it is of, as tables are one after the other
+        # tables follow each other, so that a key tells its position
         for k in range(n_keys):
             edge = keys[k] - edges
             total += values[k] * ws.tables[edge]
@@ -162,12 +162,12 @@ cdef class PairFeatures:
         cdef const double* change = ws.change.cells + self._step
         cdef const int32_t* z = labelings
         cdef Py_ssize_t ld = self._ld, k, t
-        # the weights that y changes are written out
+        # scatter the change of weights between y and y_true
         for t in range(1, size):
             if edge_differs(y, y_true, t):
                 self.add(ws, first + t, y[t - 1] * ld + y[t], 1.0)
                 self.add(ws, first + t, y_true[t - 1] * ld + y_true[t], -1.0)
-        # and met by those that each of the others changes
+        # and score the edges of each labeling with it, relative to y_true
         for k in range(n_labelings):
             for t in range(1, size):
                 if edge_differs(z, y_true, t):
@@ -181,12 +181,12 @@ cdef class PairFeatures:
 
     cdef void add_scores(self, Py_ssize_t position, const double* weights,
                          double* table) noexcept nogil:
-        """Add what the features of a position score to its table."""
+        """Add the scores of the features of a position to its table."""
         cdef Py_ssize_t entry, k, feature
         cdef double value
         for entry in range(self._indptr[position], self._indptr[position + 1]):
             feature, value = self._indices[entry], self._values[entry]
-            # the cells of one feature ascend, and so do the addresses
+            # cells of one feature ascend, so that addresses do
             for k in range(self._starts[feature], self._starts[feature + 1]):
                 table[self._cells[k]] += value * weights[k]
 
@@ -203,15 +203,16 @@ cdef class PairFeatures:
     cdef void exponentiate(self, Py_ssize_t position, Py_ssize_t n_labels,
                            Py_ssize_t ld, const EdgeTable* shared,
                            EdgeTable* table) noexcept nogil:
-        """Fill in an EdgeTable whose scores are those of a position.
+        """Write the exponentials of a position's table, whose scores are set.
 
-        It is the one that all positions share, but for the cells of the features: an
-        exponential is slow, and so is a transpose.
+        Cells without features take the exponentials of the shared table, as computing
+        and
+        transposing them is slow.
         """
         cdef Py_ssize_t begin = self._indptr[position], entry, k, feature
         cdef Py_ssize_t end = self._indptr[position + 1]
         cdef double high = -INFINITY
-        # the largest score first, to which all are relative
+        # exponentials are relative to the largest score
         for entry in range(begin, end):
             feature = self._indices[entry]
             for k in range(self._starts[feature], self._starts[feature + 1]):
@@ -243,7 +244,7 @@ cdef class PairFeatures:
         """Return the weight of a feature for a cell, -1 where there is none."""
         cdef Py_ssize_t low = self._starts[feature], end = self._starts[feature + 1]
         cdef Py_ssize_t high = end, middle
-        # the first cell that is not below; a feature has at most K * K of them
+        # bisection for the first cell >= `cell`; a feature has at most K * K cells
         while low < high:
             middle = (low + high) // 2
             if self._cells[middle] < cell:
@@ -254,7 +255,7 @@ cdef class PairFeatures:
 
     cdef double score(self, Py_ssize_t position, Py_ssize_t cell,
                       const double* weights) noexcept nogil:
-        """Return what the features of a position score for one cell."""
+        """Return the score of one cell from the features of a position."""
         cdef Py_ssize_t entry, k
         cdef double total = 0.0
         for entry in range(self._indptr[position], self._indptr[position + 1]):
@@ -288,14 +289,14 @@ cdef class PairFeatures:
 
     cdef void catch_up(self, Py_ssize_t position, Py_ssize_t first, Py_ssize_t row_size,
                        LazyWeights weights) noexcept nogil:
-        """Bring the weights that a position reads, which begin at `first`, up to date.
+        """Bring the weights that a position reads, from weight `first` on, up to date.
 
-        That is a whole number of rows of weights.
+        Whole rows of `row_size` weights are updated.
         """
         cdef Py_ssize_t entry, feature, row, low, high
         for entry in range(self._indptr[position], self._indptr[position + 1]):
             feature = self._indices[entry]
-            # the weights of a feature may begin and end within a row
+            # weights of a feature may begin and end within a row
             low = (first + self._starts[feature]) // row_size
             high = (first + self._starts[feature + 1] - 1) // row_size
             for row in range(low, high + 1):

@@ -1,26 +1,26 @@
-"""What fitted weights say of whole labelings: the distribution of each sequence.
+"""Distributions of whole labelings under fitted weights, one for each sequence.
 
-With scores s(y), potentials that are divided by a temperature, and the log-partition
+With scores s(y), which are potentials divided by a temperature, and the log-partition
 log Z of sum-product,
 
     log p(y) = s(y) - log Z
 
-With order=1, labelings form a Markov chain: from marginals of the first position, with
+With order=1, labelings form a Markov chain: marginals of the first position, and
 probabilities p(b | a) of a label after another, which differ between positions. With
 messages beta, weights u of labels and v of transitions (`_sumproduct.pyx`),
 
     p(b | a) at t, t + 1 = v(a, b) u_{t+1}(b) beta_{t+1}(b) / beta_t(a)
 
-A span (start, stop, kind) has the probability of all labelings that have it: it begins
-at `start`, no other begins before `stop`, and what is at `stop` is not within it. Each
-of these is a condition on two neighbors, and so the probability is the product of a
-vector and, for each position, the matrix p(b | a) less the pairs that do not fit. The
-conditional entropies of its rows, weighed by the marginals, sum to the entropy of the
-sequence, without differences of large numbers.
+A span (start, stop, kind) has the probability of all labelings that contain it: a span
+begins at `start`, none begins between `start` and `stop`, and the label at `stop` is
+outside or begins a new span. Each of these conditions is on two neighbors, so that the
+probability is a product of a vector and, for each position, the matrix p(b | a) without
+the pairs that break a condition. The conditional entropies of the matrix rows, weighted
+by the marginals, sum to the entropy of the sequence, and no large numbers cancel.
 
-The expected number of right labels of y is the sum of its marginals. It is largest for
-the labels of highest marginals, unless these may not follow each other: then Viterbi
-finds the best of the allowed labelings, with marginals for scores.
+The expected number of right labels of y is the sum of their marginals. It is largest
+for the labels of highest marginals; if these break a constraint, Viterbi finds the best
+allowed labeling, with marginals as scores.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -39,7 +39,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef class Posterior:
-    """The distribution of one sequence after another, with the scratch of one thread.
+    """The distribution of one sequence at a time, with the scratch of one thread.
 
     Parameters
     ----------
@@ -61,10 +61,10 @@ cdef class Posterior:
     cdef object _memory
     cdef Py_ssize_t _size
     cdef bint _in_logs
-    # (ld,) probabilities of the next labels, and of the labels within a span
+    # (ld,) probabilities of the next labels, and of the labels of a span so far
     cdef double* _next
-    cdef double* _here
-    cdef double* _there
+    cdef double* _span
+    cdef double* _longer
 
     def __cinit__(self, BoundChain chain, Workspace workspace, double temperature):
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
@@ -75,13 +75,13 @@ cdef class Posterior:
         self._means, self._factor = ChainMeans(chain), 1.0 / temperature
         self._ws = <ChainScratch*> workspace.scratch
         self._next = &memory[0] + 3 * cells
-        self._here, self._there = self._next + chain.ld, self._next + 2 * chain.ld
+        self._span, self._longer = self._next + chain.ld, self._next + 2 * chain.ld
         if chain.n_triples:
             self._means.triple_table.load(
                 self._ws.triple_weights, self._factor, True)
         if chain._table_step:
             return
-        # one table for all sequences
+        # one table for all sequences, exponentiated once
         transitions = chain._transitions(self._ws)
         for cell in range(cells):
             memory[cell] = self._factor * transitions[cell]
@@ -103,7 +103,7 @@ cdef class Posterior:
         return 0
 
     cdef int sum(self, double* nodes, double* log_partition) except -1 nogil:
-        """Find the log-partition, and marginals unless `nodes` is NULL."""
+        """Write the log-partition, and marginals unless `nodes` is NULL."""
         self._in_logs = self._means.by_entropy(
             self._size, self._ws.theta, self._tables, 1.0, nodes, NULL, NULL, NULL,
             log_partition)
@@ -118,7 +118,8 @@ cdef class Posterior:
         cdef double total = 0.0
         if self._chain._table_step:
             table += t
-        # what sum-product leaves: u beta, or the logarithms of it and of beta
+        # sum-product leaves u beta in `u`; in log space log(u beta), and log beta in
+        # `alpha`
         if self._in_logs:
             row, total = table.scores + label * ld, self._means.sums.alpha[
                 t * ld + label]
@@ -151,41 +152,41 @@ cdef class Posterior:
         cdef Py_ssize_t n_labels = self._chain.n_labels, ld = self._chain.ld
         cdef Py_ssize_t t, label, after
         cdef double total = 0.0
-        memset(self._here, 0, ld * sizeof(double))
+        memset(self._span, 0, ld * sizeof(double))
         for label in range(n_labels):
             if start == 0:
-                # nothing comes before it
+                # no label precedes the first position
                 if kinds[label] == kind:
-                    self._here[label] = nodes[label]
+                    self._span[label] = nodes[label]
             elif nodes[(start - 1) * ld + label] > 0.0:
                 self.follow(start - 1, label)
                 for after in range(n_labels):
                     if kinds[after] == kind and begins[label * n_labels + after]:
-                        self._here[after] += (
+                        self._span[after] += (
                             nodes[(start - 1) * ld + label] * self._next[after])
         for t in range(start, stop - 1):
-            memset(self._there, 0, ld * sizeof(double))
+            memset(self._longer, 0, ld * sizeof(double))
             for label in range(n_labels):
-                if self._here[label] == 0.0:
+                if self._span[label] == 0.0:
                     continue
                 self.follow(t, label)
                 for after in range(n_labels):
                     if kinds[after] == kind and not begins[label * n_labels + after]:
-                        self._there[after] += self._here[label] * self._next[after]
-            self._here, self._there = self._there, self._here
+                        self._longer[after] += self._span[label] * self._next[after]
+            self._span, self._longer = self._longer, self._span
         for label in range(n_labels):
             if stop == self._size:
-                total += self._here[label]
-            elif self._here[label] > 0.0:
+                total += self._span[label]
+            elif self._span[label] > 0.0:
                 self.follow(stop - 1, label)
                 for after in range(n_labels):
                     if kinds[after] < 0 or begins[label * n_labels + after]:
-                        total += self._here[label] * self._next[after]
+                        total += self._span[label] * self._next[after]
         return total
 
 
 cdef double entropy_of(Py_ssize_t n_labels, const double* shares) noexcept nogil:
-    """Return the entropy of a label."""
+    """Return the entropy of a distribution over labels."""
     cdef Py_ssize_t label
     cdef double total = 0.0
     for label in range(n_labels):
@@ -207,7 +208,7 @@ def write_marginals(BoundChain chain, Workspace workspace, double temperature,
     cdef double* node
     cdef Py_ssize_t i
     with nogil:
-        # nodes of sequences are written one after the other, as positions are
+        # nodes of all sequences follow each other, as positions do
         for i in range(start, stop):
             node = &nodes[chain._starts[i], 0]
             posterior.load(i)
@@ -219,12 +220,12 @@ def write_marginals(BoundChain chain, Workspace workspace, double temperature,
 def write_likely_labels(BoundChain chain, Workspace workspace, double temperature,
                         Py_ssize_t start, Py_ssize_t stop, double[::1] log_partition,
                         int32_t[::1] labels):
-    """Write allowed labels, flat, whose expected number of right ones is largest."""
+    """Write the allowed labels, flat, with the highest expected number correct."""
     cdef Posterior posterior = Posterior(chain, workspace, temperature)
-    cdef double* nodes = posterior._means.other
+    cdef double* nodes = posterior._means.spare_nodes
     cdef Py_ssize_t n_labels = chain.n_labels, ld = chain.ld, first, t, i
     cdef double[::1] memory = aligned_zeros(2 * n_labels * ld)
-    # transitions score nothing, or -inf if they are forbidden
+    # transitions score 0, or -inf if they are forbidden
     cdef const double* table = chain._constraints.transitions(
         &memory[0], &memory[n_labels * ld])
     with nogil:
@@ -235,7 +236,7 @@ def write_likely_labels(BoundChain chain, Workspace workspace, double temperatur
             if log_partition[i] == -INFINITY:
                 continue
             if chain._constraints.mask != NULL:
-                # labels may have the probability zero, and yet be allowed
+                # an allowed label may have a marginal that underflows to zero
                 chain._constraints.forbid_labels(first, posterior._size, nodes)
                 viterbi_padded(
                     posterior._size, n_labels, ld, nodes, table, 0, &labels[first])
@@ -249,8 +250,8 @@ def write_log_proba(BoundChain chain, Workspace workspace, double temperature,
                     forbidden, double[::1] log_partition, double[::1] log_proba):
     """Write the log-probability that no label is a forbidden one.
 
-    forbidden (n_positions, n_labels) comes in addition to constraints of the chain,
-    which the probability is conditional on.
+    forbidden (n_positions, n_labels) is added to the constraints of the chain, on which
+    the probability is conditional.
     """
     cdef Posterior posterior = Posterior(chain, workspace, temperature)
     cdef Py_ssize_t i, t, label
@@ -279,7 +280,7 @@ def write_spans(
     (n_labels,) are -1 outside; begins[a, b] says whether a span begins with b after a.
     """
     cdef Posterior posterior = Posterior(chain, workspace, temperature)
-    cdef double* nodes = posterior._means.other
+    cdef double* nodes = posterior._means.spare_nodes
     cdef Py_ssize_t i, k
     with nogil:
         for i in range(start, stop):

@@ -1,4 +1,4 @@
-"""Scores of the labels at each position, without those of ends and of transitions."""
+"""Scores of the labels at each position, without ends and transitions."""
 
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 

@@ -10,41 +10,41 @@ from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 
 
 cdef class ChainSmoothLoss(SmoothLoss):
-    # `_smooth.pyx` states each method
+    # methods: see `_smooth.pyx`
     cdef readonly BoundChain chain
     cdef bint _entropy
     cdef Py_ssize_t _n_best
-    # operations of a sweep, roughly
+    # operations of a sweep, roughly, to choose the number of threads
     cdef Py_ssize_t _work
     cdef object _numbers
-    # whose labels were not observed: positions, and sequences with such positions
+    # positions without an observed label, and sequences with such positions
     cdef const unsigned char[::1] _unknown, _incomplete
     cdef bint _partial
-    # labels that some of these positions may have, ascending, and where lists begin
+    # labels that some unknown positions may have, ascending, and where lists begin
     cdef bint _has_choices
     cdef const int64_t[::1] _first_choice
     cdef const int32_t[::1] _choices
     # features, in the form that the gradient reads
     cdef object _transposed
-    # of the last sweep
+    # results of the last sweep
     cdef double[::1] _hinge
     cdef object _differences, _losses, _expected, _exponentials, _edge_means
     # p_i (E mu_i - mu_i(y_i)) of all nodes
     cdef double[:, ::1] _difference
-    # E mu_i of the edges of every example, NULL without anchors; or where each position
-    # has its own table, the weights
-    cdef double* _kept
+    # anchors of visits: E mu_i of the edges of every example, NULL without anchors or
+    # if each position has its own table; then a workspace with the anchor's weights
+    cdef double* _anchor_edges
     cdef Workspace _anchor
     cdef bint _anchored
     cdef EdgeTable _table
     cdef TripleTable _triple_table
-    # of visits
+    # scratch of visits
     cdef ChainMeans _visit_means
     cdef EdgeTable _visit_table
     cdef object _visit_memory
     # E mu_i, nodes first: of a visit, and at the anchor
-    cdef double* _visited
-    cdef double* _anchor_means
+    cdef double* _visit_mean
+    cdef double* _anchor_mean
 
     # sweeps
     cdef int _sweep_example(
@@ -53,7 +53,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef double _maximum(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
         double* triples, unsigned char* exact) except? -1 nogil
-    cdef double _maximum_alone(
+    cdef double _example_maximum(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, const EdgeTable* table,
         double* node, double* edges, double* triples,
         unsigned char* exact) except? -1 nogil

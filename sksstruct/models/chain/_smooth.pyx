@@ -6,27 +6,27 @@ For weights w and potentials theta_i = A_i w, with the loss L_i added or not,
 
 where h is the smoothed maximum over labelings and E mu its gradient (`_means.pyx`). The
 negative log-likelihood of a conditional random field is the loss smoothed by the
-entropy with mu = 1 and L = 0. Where labels were not observed, the likelihood is that of
-those that were, and mu_i(y_i) the mean over the labelings that agree with them.
+entropy with mu = 1 and L = 0. Where only some labels were observed, the likelihood is
+of these labels, and mu_i(y_i) the mean over the labelings that agree with them.
 
-A sweep writes the differences E mu - mu_i(y_i) of the nodes of every position, examples
-being shared among threads, and then forms the gradient feature by feature, from a
+A sweep writes the differences E mu - mu_i(y_i) of the nodes of every position, sharing
+examples among threads, and then forms the gradient feature by feature, from a
 transposed copy of sparse features. Both parts give the same bits for any number of
-threads. Visits of one example bring the rows of weights that it reads up to date, so
-that they cost the example's own features only.
+threads. A visit of one example brings only the rows of weights up to date that the
+example reads, so that its cost is in proportion to the example's features.
 
-Positions are t and y is the observed labeling of an example. Of arrays, `node` has rows
-of node means, `edges` the n_labels x ld cells of edge means, like the transitions. The
+Positions are t and y is the observed labeling of an example. In arrays, `node` has rows
+of node means, and `edges` has n_labels x ld edge means, like the transitions. The
 strength of the smoothing is `mu`, while mu_i and E mu above are mean parameters.
 
-One table of transitions serves all examples, and edge means are added to sums over them
-right away. Where each position has a table of its own (`_pair_features.pyx`), they are
-formed for one example at a time, one table for each pair of neighbors, and added up
-twice: over positions for the transitions, and times the features. Such tables of all
-examples would be much larger than the features. The anchor of visits is then not the
-edge means but the weights of the sweep, for which a visit calls the oracle once more.
-The same goes for chains with weights of triples. Means of triples come after those of
-edges.
+If one table of transitions serves all examples, edge means are added to sums over the
+examples right away. If each position has its own table (`_pair_features.pyx`), edge
+means are formed for one example at a time, one table for each pair of neighbors, and
+summed twice: over positions for the transitions, and times the features for the
+weights of pairs. Edge means of all examples would take more memory than the features,
+so the anchor of visits is then not the edge means but the weights of the sweep, at
+which a visit calls the oracle once more. Chains with weights of triples do the same;
+means of triples follow the edge means.
 """
 
 import numpy as np
@@ -52,8 +52,8 @@ from sksstruct.models.tables._columns import transposed
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Examples are summed over in so many parts, whatever the number of threads: sums have
-# the same rounding errors then.
+# Sums over examples have so many parts for any number of threads, so that their
+# rounding errors are the same.
 PARTS = 16
 
 
@@ -63,13 +63,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
     Parameters
     ----------
     chain : BoundChain
-        The chain; for the likelihood its costs are zero.
+        The chain; its costs are zero for the likelihood.
     smoothing : SmoothedHinge
         Kind and strength of the smoothing, and the number of labelings.
     unknown : ndarray of shape (n_positions,), bool, or None
         Positions without an observed label; only with the entropy.
     choices : csr_array of shape (n_positions, n_labels) or None
-        Labels that some of these positions may have; of the others, all.
+        Labels that some unknown positions may have; other positions may have all.
     numbers : ndarray of shape (n_sequences,), int, or None
         Numbers of the sequences in error messages.
     nonsmooth : bool
@@ -86,7 +86,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self.nonsmooth, self.support, self.row_size = nonsmooth, support, chain.ld
         self._numbers = numbers
         self._bind_unknown(unknown, choices)
-        # omega is at most 1/2 in size, or the entropy of all labelings
+        # omega is at most 1/2 in absolute value, or the entropy of all labelings
         self.diameter = 0.5
         if self._entropy:
             self.diameter = float(
@@ -95,13 +95,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._transposed = transposed(chain.packed.values)
 
     def _bind_unknown(self, unknown, choices):
-        """Store which positions, and so which sequences, lack observed labels."""
+        """Store which positions, and which sequences, lack observed labels."""
         self._has_choices = choices is not None
         if self._has_choices:
             self._first_choice = choices.indptr.astype(np.int64)
             self._choices = choices.indices.astype(np.int32)
         self._partial = unknown is not None and bool(unknown.any())
-        # the likelihood of some labels is a difference of two convex functions
+        # the likelihood of incomplete labels is a difference of two convex functions
         self.convex = not self._partial
         if self._partial:
             flags = np.ascontiguousarray(unknown, dtype=np.uint8)
@@ -110,7 +110,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             self._incomplete = np.maximum.reduceat(flags, starts)
 
     def _prepare_sweeps(self):
-        """Allocate what sweeps write for every node and example."""
+        """Allocate the results of sweeps for every node and example."""
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
         cdef double[::1] memory = aligned_zeros(3 * cells)
@@ -136,18 +136,18 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t ld = chain.ld
         self._load_table(w)
-        # visits know nothing of labels that were not observed
+        # visits are not implemented for incomplete labels
         self._anchored = self.keep_anchors and self.convex
         self._keep_anchor(w)
-        # of each part: bias, start, end, transitions as they are, and without factor,
-        # and then weights of features on pairs of labels
+        # sums of a part: bias, start, end, complete transitions, transitions without
+        # the factor `ahead`, and weights of features on pairs and of triples
         n_sums = (TRANSITIONS + 2 * chain.n_labels) * ld
         n_sums += chain.n_weights - chain.first_pair
         sums = aligned_zeros(PARTS * n_sums).reshape(PARTS, -1)
         bounds = [chain.n_examples * part // PARTS for part in range(PARTS + 1)]
 
         def run(first, last):
-            # one workspace for each thread, whatever the number of its parts
+            # one workspace for each thread, which runs several parts
             workspace = chain.workspace(w, training=False)
             means = ChainMeans(chain, self._n_best, self._triple_table)
             for part in range(first, last):
@@ -160,14 +160,14 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._write_emission(rows, n_jobs)
         self._check_finite()
         self.expected_loss = float(chain.example_weights @ self._expected)
-        # sum-product does not know the best labeling
+        # the exp oracle does not find the best labeling, which the hinge needs
         if not self._entropy:
             self.hinge = float(chain.example_weights @ np.asarray(self._hinge))
         return float(chain.example_weights @ self._losses)
 
     def _load_table(self, w):
-        """Make the table of this sweep, with constraints and smoothing, if there is one
-        for all examples."""
+        """Form the shared table of this sweep, if there is one, with constraints and
+        smoothing."""
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t ld = chain.ld, n_labels = chain.n_labels
         cdef const double[::1] triples
@@ -181,32 +181,32 @@ cdef class ChainSmoothLoss(SmoothLoss):
         table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:][:n_labels]
         if chain.mask is not None:
             table += chain.mask[2:]
-        # sum-product wants scores that were divided by mu, the top-K oracle does not
+        # sum-product takes scores divided by mu, the top-K oracle does not
         table *= scale
         if self._entropy:
             exponentiate_table(n_labels, ld, &self._table)
 
     def _keep_anchor(self, w):
-        """Keep what visits will subtract: the edge means of every example, or the
-        weights where each position has its own table, or triples have weights."""
+        """Store the anchor of visits: room for the edge means of every example; or the
+        weights, if positions have their own tables or triples have weights."""
         cdef BoundChain chain = self.chain
         cdef double[::1] view
         if not self._anchored:
-            self._edge_means, self._kept, self._anchor = None, NULL, None
+            self._edge_means, self._anchor_edges, self._anchor = None, NULL, None
         elif chain._table_step or chain.n_triples:
             self._anchor = chain.workspace(np.array(w), training=False)
-        # kept from sweep to sweep, each of which overwrites it
-        elif self._kept == NULL:
+        # allocated once, and overwritten by each sweep
+        elif self._anchor_edges == NULL:
             self._edge_means = aligned_zeros(
                 chain.n_examples * chain.n_labels * chain.ld)
             view = self._edge_means
-            self._kept = &view[0]
+            self._anchor_edges = &view[0]
 
     def _sweep(self, Workspace workspace, ChainMeans means, Py_ssize_t first,
                Py_ssize_t last, double[::1] sums):
         """Write losses and node differences of examples first <= i < last.
 
-        Adds the parts of the gradient of the tail to sums.
+        Adds these examples' parts of the gradient of the tail to sums.
         """
         cdef Py_ssize_t i
         cdef double[::1] losses = self._losses, expected = self._expected
@@ -229,7 +229,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef bint incomplete = self._partial and self._incomplete[i]
         cdef double value, true_value = 0.0
         self.chain.potentials(workspace, i)
-        # before the maximum, which scales the potentials
+        # before `_maximum`, which scales the potentials
         if not incomplete:
             self.chain.evaluate(workspace, i, y, &true_value)
         value = self._maximum(ws, means, i, edges, triples, exact)
@@ -251,29 +251,30 @@ cdef class ChainSmoothLoss(SmoothLoss):
     ) except? -1 nogil:
         """Return the smoothed maximum of the loaded potentials, which become scaled.
 
-        Its node means are written. Its edge means go to `means.edges` where each
-        position has its own table. Otherwise p_i times them are added to `edges`. With
-        the entropy, those go to the table after it, too, which `_write_tail` multiplies
-        by its factor. Means of triples go where those of edges go.
+        Node means are written. Edge means go to `means.edges` if each position has its
+        own table; else p_i times the edge means is added to `edges`, and with the
+        entropy also to the table after it, which `_write_tail` multiplies by its factor
+        `ahead`. Means of triples go with the edge means.
         """
         cdef Py_ssize_t size = self.chain._sizes[i], entry
         cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
         cdef double weight = self.chain._example_weights[i], value
         cdef double scale = 1.0 / self.mu if self._entropy else 1.0
         cdef double* node = &self._difference[self.chain._starts[i], 0]
-        cdef double* kept
+        cdef double* example_edges
         for entry in range(size * self.chain.ld if self._entropy else 0):
             ws.theta[entry] *= scale
         if self.chain._table_step:
-            return self._maximum_alone(
+            return self._example_maximum(
                 ws, means, i, means.load_tables(ws, i, scale, self._entropy), node,
                 means.edges, means.edges + self.chain._edge_cells(size), exact)
-        if self._kept != NULL:
-            # the anchors of visits are those of single examples
-            kept = self._kept + i * cells
-            value = self._maximum_alone(
-                ws, means, i, &self._table, node, kept, kept + cells, exact)
-            sks_add_table(cells, weight, kept, edges)
+        if self._anchor_edges != NULL:
+            # anchors are the edge means of single examples
+            example_edges = self._anchor_edges + i * cells
+            value = self._example_maximum(
+                ws, means, i, &self._table, node, example_edges,
+                example_edges + cells, exact)
+            sks_add_table(cells, weight, example_edges, edges)
             return value
         if not self._entropy:
             return means.by_topk(
@@ -283,14 +284,14 @@ cdef class ChainSmoothLoss(SmoothLoss):
             &value)
         return value * self.mu + ws.constant
 
-    cdef double _maximum_alone(
+    cdef double _example_maximum(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, const EdgeTable* table,
         double* node, double* edges, double* triples, unsigned char* exact
     ) except? -1 nogil:
-        """Return the smoothed maximum of one example; its means are written."""
+        """Return the smoothed maximum of one example, and write its means."""
         cdef Py_ssize_t size = self.chain._sizes[i]
         cdef double value
-        # both oracles add to the edge means
+        # both oracles add to edges and triples
         memset(edges, 0, self.chain._edge_cells(size) * sizeof(double))
         if self.chain.n_triples:
             memset(triples, 0, self.chain.n_triples * sizeof(double))
@@ -302,13 +303,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     cdef double _subtract_observed(self, ChainMeans means, Py_ssize_t i,
                                    double* edges, double* triples) noexcept nogil:
-        """Subtract mu_i(y_i) from what `_maximum` left; return the expected loss."""
+        """Subtract mu_i(y_i) from the means of `_maximum`; return the expected loss."""
         cdef Py_ssize_t ld = self.chain.ld, step = self.chain._table_step, t
         cdef Py_ssize_t start = self.chain._starts[i], size = self.chain._sizes[i]
         cdef const int32_t* y = &self.chain._labels[start]
         cdef double* node = &self._difference[start, 0]
         cdef double expected = 0.0, weight = self.chain._example_weights[i]
-        # the node still holds the probability of the observed label
+        # the node means still hold the probabilities of the observed labels
         for t in range(size):
             expected += self.chain._cost[start + t] * (1.0 - node[t * ld + y[t]])
             node[t * ld + y[t]] -= 1.0
@@ -327,7 +328,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     ) except? -1 nogil:
         """Subtract the means of the labelings that agree with the observed labels.
 
-        Returns the maximum over them, for potentials that `_maximum` has scaled.
+        Returns the smoothed maximum over them, of potentials that `_maximum` scaled.
         """
         cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t
         cdef Py_ssize_t size = self.chain._sizes[i]
@@ -336,26 +337,26 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._forbid_others(ws, i)
         if self.chain._table_step:
             means.add_by_entropy(
-                size, ws.theta, means.tables, -1.0, means.other, means.edges,
+                size, ws.theta, means.tables, -1.0, means.spare_nodes, means.edges,
                 means.edges + self.chain._edge_cells(size), &value)
         else:
             means.by_entropy(
                 size, ws.theta, &self._table, -self.chain._example_weights[i],
-                means.other, edges + cells, edges, triples, &value)
-        # they are weighted later, with those that they are subtracted from
+                means.spare_nodes, edges + cells, edges, triples, &value)
+        # no weight p_i yet: `_weigh_nodes` multiplies the difference
         for t in range(size):
-            sks_axpy(ld, -1.0, means.other + t * ld, node + t * ld)
+            sks_axpy(ld, -1.0, means.spare_nodes + t * ld, node + t * ld)
         return value * self.mu + ws.constant
 
     cdef void _add_tables(self, ChainMeans means, Py_ssize_t i, double* edges,
                           double* triples) noexcept nogil:
-        """Add p_i times the differences of edge means of all positions to sums, and
-        those of triples."""
+        """Add p_i times the differences of edge means of all positions to sums, and of
+        the means of triples."""
         cdef Py_ssize_t step = self.chain._table_step, t, k
         cdef Py_ssize_t second = self.chain._starts[i] + 1
         cdef double weight = self.chain._example_weights[i]
         cdef const double* table = means.edges
-        # weights of features come after the table of what has no factor yet
+        # weights of pairs follow the two tables of transitions
         cdef double* pairs = edges + 2 * step
         for t in range(self.chain._sizes[i] - 1):
             sks_add_table(step, weight, table, edges)
@@ -383,9 +384,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef int64_t next_choice = self._first_choice[position]
         cdef int64_t last = self._first_choice[position + 1]
         cdef Py_ssize_t label
-        # all labels may be where none is listed
+        # a position without a list may have all labels
         for label in range(self.chain.n_labels if next_choice < last else 0):
-            # they ascend
+            # listed labels ascend
             if next_choice < last and self._choices[next_choice] == label:
                 next_choice += 1
             else:
@@ -396,7 +397,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t, entry
         cdef double* node = &self._difference[self.chain._starts[i], 0]
         cdef double weight = self.chain._example_weights[i]
-        # padding included, which is zero
+        # padding is zero
         for entry in range(size * ld):
             node[entry] *= weight
         for t in range(size):
@@ -409,7 +410,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     def _write_tail(self, sums, rows):
         """Write the gradient of the tail, from the sums of all parts."""
         cdef Py_ssize_t ld = self.chain.ld, n_labels = self.chain.n_labels
-        # one after the other: `sum` would choose an order
+        # in the order of the parts: numpy's `sum` may choose another
         total = sums[0]
         for part in range(1, PARTS):
             total += sums[part]
@@ -424,8 +425,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         tail = rows[self.chain.n_features:]
         tail[:after] = total[:after]
         tail[after:] = pairs.reshape(-1, ld)
-        # the factor that sum-product leaves out, once for all examples
-        if self._entropy and self._kept == NULL:
+        # multiply by the factor `ahead`, which `by_entropy` left out, once for all
+        # examples
+        if self._entropy and self._anchor_edges == NULL:
             exponentials = np.asarray(self._exponentials).reshape(3, n_labels, ld)
             ahead = exponentials[1, :, :n_labels]
             tail[TRANSITIONS:after, :n_labels] += (
@@ -443,7 +445,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         finite = np.isfinite(self._losses)
         if finite.all():
             return
-        # the number of the user's sequence, as some may have been left out
+        # the user's number of the sequence, as empty sequences are left out
         number = np.flatnonzero(~finite)[0]
         if self._numbers is not None:
             number = self._numbers[number]
@@ -459,21 +461,21 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
         cdef Py_ssize_t n_means = chain.max_size * chain.ld
         n_means += chain._edge_cells(chain.max_size) + chain.n_triples
-        # the next ones begin on a cache line, too
+        # rounded up, so that the second array begins on a cache line
         n_means = (n_means + 7) // 8 * 8
         cdef double[::1] memory = aligned_zeros(3 * cells + 2 * n_means)
         if anchored and not self._anchored:
-            # nothing to subtract: visits would be those of another method
+            # without an anchor, visits would run another method
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
-        # of their own: sweeps may come between visits, and must not change them
+        # own tables, as sweeps between visits must not change them
         self._visit_means = ChainMeans(chain, self._n_best)
         self._visit_memory = memory
         self._visit_table.scores = &memory[0]
         self._visit_table.ahead = &memory[cells]
         self._visit_table.back = &memory[2 * cells]
-        self._visited = &memory[3 * cells]
-        self._anchor_means = self._visited + n_means
+        self._visit_mean = &memory[3 * cells]
+        self._anchor_mean = self._visit_mean + n_means
 
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         cdef Py_ssize_t n_features = self.chain.n_features, row, position, entry
@@ -490,17 +492,17 @@ cdef class ChainSmoothLoss(SmoothLoss):
             # a dense row has all features
             for row in range(n_features):
                 weights.catch_up(row)
-        # the tail is read by every example
+        # every example reads the tail
         for row in range(n_features, n_features + TRANSITIONS + self.chain.n_labels):
             weights.catch_up(row)
         if self.chain._table_step:
-            # the first position has no pair
+            # the first position has no incoming edge
             for position in range(
                     self.chain._starts[i] + 1, self.chain._starts[i + 1]):
                 self.chain.pair_features.catch_up(
                     position, self.chain.first_pair, self.row_size, weights)
         if self.chain.n_triples:
-            # those of triples may begin within a row
+            # weights of triples may begin within a row
             position = self.chain.first_pair + self.chain.n_pair_weights
             for row in range(position // self.row_size,
                              self.chain.n_weights // self.row_size):
@@ -512,14 +514,14 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t ld = self.chain.ld, step = self.chain._table_step, t
         cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i]
         cdef const int32_t* y = &self.chain._labels[start]
-        cdef double* node = self._visited
+        cdef double* node = self._visit_mean
         cdef double* edges = node + size * ld
         self._visit_example(workspace, i, scale, node)
         for t in range(size):
             node[t * ld + y[t]] -= 1.0
         if anchored:
-            # The anchor's nodes are p_i (E mu_i - mu_i(y_i)), its edges are E mu_i:
-            # what is subtracted above is added again, and edges need no y_i.
+            # The anchor's nodes are p_i (E mu_i - mu_i(y_i)): the subtracted y_i
+            # cancel. Its edges are E mu_i, so that no y_i is subtracted from edges.
             sks_add_table(size * ld, -1.0 / self.chain._example_weights[i],
                           &self._difference[start, 0], node)
             self._subtract_anchor(i, edges)
@@ -531,15 +533,15 @@ cdef class ChainSmoothLoss(SmoothLoss):
         return self.chain.add_means(workspace, i, node)
 
     cdef int _subtract_anchor(self, Py_ssize_t i, double* edges) except -1 nogil:
-        """Subtract the edges of E mu_i at the weights of the last sweep."""
+        """Subtract the edge means E mu_i at the weights of the last sweep."""
         cdef Py_ssize_t size = self.chain._sizes[i]
         cdef Py_ssize_t cells = self.chain._edge_cells(size), k
         cdef const double* anchor
         if self.chain._table_step or self.chain.n_triples:
-            self._visit_example(self._anchor, i, 1.0, self._anchor_means)
-            anchor = self._anchor_means + size * self.chain.ld
+            self._visit_example(self._anchor, i, 1.0, self._anchor_mean)
+            anchor = self._anchor_mean + size * self.chain.ld
         else:
-            anchor = self._kept + i * cells
+            anchor = self._anchor_edges + i * cells
         sks_add_table(cells, -1.0, anchor, edges)
         for k in range(cells, cells + self.chain.n_triples):
             edges[k] -= anchor[k]
@@ -547,22 +549,22 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     cdef int _visit_example(self, Workspace workspace, Py_ssize_t i, double scale,
                             double* means) except -1 nogil:
-        """Write E mu_i at `scale` times the weights that are read, nodes first."""
+        """Write E mu_i at `scale` times the weights in the workspace, nodes first."""
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t nodes = self.chain._sizes[i] * self.chain.ld, entry
         cdef double factor = scale / self.mu if self._entropy else scale
         cdef unsigned char exact
-        # The potentials are those of v with the loss divided by scale: times scale they
-        # are those of the weights.
+        # The weights are scale times the stored vector v: potentials are formed at v,
+        # with the loss divided by scale, and then multiplied by scale.
         workspace.loss_scale = 1.0 / scale
         self.chain.potentials(workspace, i)
         workspace.loss_scale = 1.0
         for entry in range(nodes):
             ws.theta[entry] *= factor
-        if self.chain._is_long(i):
+        if self.chain._has_triples(i):
             self._visit_means.triple_table.load(
                 ws.triple_weights, factor, self._entropy)
-        self._maximum_alone(
+        self._example_maximum(
             ws, self._visit_means, i, self._load_visit_table(ws, i, factor), means,
             means + nodes, means + nodes + self.chain._edge_cells(self.chain._sizes[i]),
             &exact)
@@ -571,7 +573,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef const EdgeTable* _load_visit_table(
         self, ChainScratch* ws, Py_ssize_t i, double factor
     ) noexcept nogil:
-        """Return `factor` times the transitions, -inf the forbidden ones."""
+        """Return `factor` times the transitions, -inf for forbidden transitions."""
         cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld
         cdef const double* mask = self.chain._constraints.mask
         cdef double* table = <double*> self._visit_table.scores
@@ -579,7 +581,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             return self._visit_means.load_tables(ws, i, factor, self._entropy)
         memset(table, 0, cells * sizeof(double))
         sks_add_table(cells, factor, ws.tail + TRANSITIONS * ld, table)
-        # rows of first and last labels come before those of transitions
+        # the mask's rows of transitions follow its rows of first and last labels
         if mask != NULL:
             sks_add_table(cells, 1.0, mask + 2 * ld, table)
         if self._entropy:
@@ -589,5 +591,5 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
 def most_labelings(BoundChain chain, k):
     """Return k, or the number of labelings of the longest sequence if less."""
-    # the exponent is cut where the number is beyond any k
+    # at most 64 factors, whose product is above any k already
     return min(k, chain.n_labels ** min(int(chain.max_size), 64))

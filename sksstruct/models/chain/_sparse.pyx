@@ -1,6 +1,6 @@
 """Decoding chains with many labels, where few transitions have a weight.
 
-Scores are those of `_given.pyx`, with transitions that are zero unless stored.
+Scores are as in `_given.pyx`, with transitions that are zero unless stored.
 `SparseTransitions` finds the best labels without reading all pairs. Positions are t; a
 row has ld >= n_labels entries.
 """
@@ -25,7 +25,7 @@ cdef class SparseChain(GivenChain):
     X, emission, intercept, start, end, forbidden_labels, feature_scale : objects
         As in `GivenChain`.
     transitions : None
-        There is no table.
+        Unused; `pairs` takes its place.
     mask : ndarray of shape (2, ld) or None
         Constraints as scores of 0 or -inf: first labels, last labels.
     pairs : sparse array of shape (n_labels, n_labels)
@@ -37,7 +37,7 @@ cdef class SparseChain(GivenChain):
         super().__init__(X, emission, intercept, start, end, None, mask,
                          forbidden_labels, feature_scale)
         self._transitions = SparseTransitions.of_table(pairs)
-        # a score of -inf is an error where nothing is forbidden
+        # a best score of -inf is an error in chains without constraints
         self.is_constrained = (
             self._constraints.exist or bool((pairs.data == -np.inf).any()))
 
@@ -51,16 +51,16 @@ cdef class SparseChain(GivenChain):
 
     cdef double _augment(self, Py_ssize_t i, const int32_t* y_true,
                          const double* costs, double* theta) noexcept nogil:
-        """Let wrong labels gain their cost in theta; the score of the observed ones.
+        """Let wrong labels gain their cost in theta; return the score of y_true.
 
-        All labels but the observed one would gain it. Taking it from that one instead
-        changes one entry of a row, and every labeling by the same amount, which the
-        score that is returned makes up for.
+        Adding the cost to all labels but the observed one equals subtracting it from
+        the observed one, up to a constant that all labelings share. The returned score
+        contains this constant, and `decode` subtracts it.
         """
         cdef Py_ssize_t size = self._offsets[i + 1] - self._offsets[i], t
         cdef double observed = 0.0
         cdef double* gain
-        # the first position has no pair before it
+        # the first position has no incoming edge
         for t in range(size):
             gain = theta + t * self.ld + y_true[t]
             observed += gain[0] - costs[t]
@@ -71,7 +71,7 @@ cdef class SparseChain(GivenChain):
 
     def workspace(self, weights=None, training=False):
         """Return None: `decode` has its own workspace."""
-        # callers ask every kind of chain for one
+        # callers ask every kind of chain for a workspace
         return None
 
     def predict(self, workspace, start, stop, labels, scores):
@@ -95,19 +95,20 @@ cdef class SparseChain(GivenChain):
         y_true : ndarray of shape (n_positions,), int32, default=None
             Observed labels.
         costs : ndarray of shape (n_positions,), default=None
-            Loss of missing each of them.
+            Loss of missing the observed label of each position.
         """
         cdef Py_ssize_t i, first, longest = self._longest(start, stop)
         cdef bint augmented = y_true is not None
         cdef double observed = 0.0
-        # the caller's threads decode sequences of their own, each with its own arrays
+        # threads call this method in parallel, so that scratch is allocated in each
+        # call
         cdef double[::1] theta = aligned_zeros(longest * self.ld)
         cdef ViterbiScratch scratch = ViterbiScratch(longest, self.ld)
         with nogil:
             for i in range(start, stop):
                 first = self._offsets[i]
                 self._unary_scores(i, &theta[0])
-                # in place: without the loss theta is of no more use
+                # in place: the scores without the loss are not needed again
                 if augmented:
                     observed = self._augment(i, &y_true[first], &costs[first],
                                              &theta[0])

@@ -10,16 +10,16 @@ from sksstruct.models.protocols._weights cimport Weights
 
 
 cdef struct SparseScratch:
-    # unary scores with the loss (max_size, ld); of the labels that were asked for,
-    # which `visit_of` says, or of all
+    # loss-augmented unary scores (max_size, ld): of all labels if `complete`, else of
+    # the labels whose `visit_of` equals `visit`
     double* theta
     int32_t* visit_of
     int32_t visit
     bint complete
-    # the part of the loss that no labeling changes
+    # the part of the loss that all labelings have
     double constant
     # a change of mean parameters: of nodes (max_size, ld), and of the weights of pairs;
-    # entries that were written are listed, each once
+    # changed entries are listed, each once
     double* node_change
     char* node_changed
     int32_t* changed_nodes
@@ -28,41 +28,41 @@ cdef struct SparseScratch:
     char* pair_changed
     int32_t* changed_pairs
     Py_ssize_t n_changed_pairs
-    # for products with features: a column of weights, a row that is spread out, and a
-    # labeling times a Gram matrix (max_size, ld)
+    # for products with features: a column of weights, a row spread out over all
+    # features, and the product of a Gram matrix and a change of nodes (max_size, ld)
     double* column
     double* spread
-    double* weighed
+    double* gram_product
 
 
 cdef class SparseWorkspace(Workspace):
     cdef SparseScratch _scratch
     cdef Py_ssize_t _first_pair, _n_forbidden
-    # the weights of pairs in order, and memory to decode with them
+    # pairs sorted by their weights, and memory to decode with them
     cdef SparseTransitions transitions
     cdef ViterbiScratch viterbi
 
 
 cdef class SparseBoundChain(BoundChain):
-    # `_sparse_training.pyx` states each
+    # attributes: see `_sparse_training.pyx`
     cdef readonly Py_ssize_t n_slots
     cdef readonly PairIndex pair_index
     cdef readonly object ends
     cdef Py_ssize_t _n_forbidden
 
-    cdef double _unary(self, SparseWorkspace ws, Py_ssize_t i, Py_ssize_t t,
-                       Py_ssize_t label) noexcept nogil
-    # what the methods of the same names do, for the own kind of workspace
-    cdef int _decode(self, SparseWorkspace own, Py_ssize_t i, int32_t* y,
+    cdef double _unary_score(self, SparseWorkspace ws, Py_ssize_t i, Py_ssize_t t,
+                             Py_ssize_t label) noexcept nogil
+    # bodies of the public methods of the same names, given a SparseWorkspace
+    cdef int _decode(self, SparseWorkspace sparse_ws, Py_ssize_t i, int32_t* y,
                      double* value) except -1 nogil
-    cdef int _evaluate(self, SparseWorkspace own, Py_ssize_t i, const int32_t* y,
+    cdef int _evaluate(self, SparseWorkspace sparse_ws, Py_ssize_t i, const int32_t* y,
                        double* value) except -1 nogil
-    cdef int _scatter(self, SparseWorkspace own, Py_ssize_t i, double scale,
+    cdef int _scatter(self, SparseWorkspace sparse_ws, Py_ssize_t i, double scale,
                       double* out) except -1 nogil
-    cdef int _touch(self, SparseWorkspace own, Py_ssize_t i,
+    cdef int _touch(self, SparseWorkspace sparse_ws, Py_ssize_t i,
                     Weights weights) except -1 nogil
     cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil
-    cdef void _keep_changed(self, SparseScratch* ws) noexcept nogil
+    cdef void _drop_rounding_errors(self, SparseScratch* ws) noexcept nogil
     cdef double _label_norm(self, SparseScratch* ws, Py_ssize_t i,
                             Py_ssize_t k) noexcept nogil
     cdef int _scatter_node(self, SparseScratch* ws, Py_ssize_t i, Py_ssize_t k,

@@ -1,9 +1,10 @@
-"""Training of chains with many labels: weights of pairs of labels that were seen.
+"""Training of chains with many labels, which have weights for few pairs of labels.
 
-The score of a labeling is that of `_chain.pyx`, and so is everything that this text
-leaves out. Of the K x K weights of transitions, few exist: a pair of labels gets a slot
+The score of a labeling, and all that this text does not mention, are as in
+`_chain.pyx`. Of the K x K weights of transitions, few exist: a pair of labels gets a
+slot
 when a labeling that contains it first changes the weights. Flat weights are emission
-rows, bias, start and end, and then a fixed number of slots. When all slots are taken,
+rows, bias, start and end, and then a fixed number of slots. When all are taken,
 `WeightsFull` is raised, and the caller begins again with more of them (`grow`).
 Forbidden pairs have the first slots, whose weights stay zero.
 
@@ -11,12 +12,11 @@ A visit of known labelings needs the scores of few labels, which are computed on
 one. The max oracle computes those of all labels. No call takes time or memory in
 proportion to K x K.
 
-This is a bound model of its own, and no layout of rows and blocks with a structure: the
-weights of a layout are fixed when data are bound, where here slots are given while the
-model trains; and a layout forms whole tables, where here unaries are computed only for
-the labels that a labeling asks for. It shares with `BoundChain`, from which it derives,
-the data and their checks, losses and Gram matrices; potentials, decoding and changes
-are its own.
+This bound model is no layout of rows and blocks with a structure: the weights of a
+layout are fixed when data are bound, but slots are given while the model trains; and a
+layout forms whole tables, but unary scores are computed only for the labels of the
+labelings that a solver visits. `SparseBoundChain` inherits data, checks, losses and
+Gram matrices from `BoundChain`, and replaces potentials, decoding and changes.
 
 Mean parameters of nodes have keys t * ld + label, as in `_chain.pyx`. Their changes are
 lists of keys, since whole rows would be mostly zeros.
@@ -45,17 +45,17 @@ from sksstruct.models.chain.constraints import without_missing
 from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.models.tables._box import fill_bounds
 
-# Numbers of visits begin again after this one.
+# Numbers of visits start over after this one.
 cdef int32_t LAST_VISIT = 0x7FFFFFFF
-# Slots for each pair of neighbors in the data, and at least.
+# Default slots: so many for each pair of neighbors in the data, and a least number.
 cdef Py_ssize_t SLOTS_OF_A_PAIR = 32, LEAST_SLOTS = 1024
 
 
 cdef class SparseWorkspace(Workspace):
-    """Scratch of one thread, and the weights of pairs in order.
+    """Scratch of one thread, and the weights of pairs in descending order.
 
-    The workspace updates the order for changes that it scatters into its vector itself.
-    After other changes, it must be told to read the vector again.
+    `scatter` and `touch` keep the order up to date if they change the vector that the
+    workspace reads. After other changes, the caller must call `read` again.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ cdef class SparseWorkspace(Workspace):
         self.transitions = SparseTransitions(model.pair_index)
         self.viterbi = ViterbiScratch(model.max_size, model.ld)
         ws.theta, ws.visit_of = self.zeros(nodes), self.integers(nodes)
-        # predictions and certificates change nothing
+        # predictions and certificates prepare no changes
         if training:
             ws.node_change = self.zeros(nodes)
             ws.node_changed = self.flags(nodes)
@@ -82,15 +82,15 @@ cdef class SparseWorkspace(Workspace):
             ws.changed_pairs = self.integers(model.n_slots)
             ws.column = self.zeros(model.n_features + 1)
             ws.spread = self.zeros(model.n_features + 1)
-            ws.weighed = self.zeros(nodes)
+            ws.gram_product = self.zeros(nodes)
         self.scratch = ws
 
     def read(self, w):
         cdef Py_ssize_t pair
         Workspace.read(self, w)
-        # in order from scratch, as nothing is known of the vector
+        # sorted anew: the vector may differ in every entry
         self.transitions.load(self.w + self._first_pair, self.transitions.pairs.n_pairs)
-        # their weights are zero, so that no other vector must be told
+        # forbidden pairs keep weights of zero in the vector, and have -inf here only
         for pair in range(self._n_forbidden):
             self.transitions.set(pair, -INFINITY)
 
@@ -144,19 +144,19 @@ loss_length, feature_scale : objects
             ends, None, n_positions=0, n_labels=n_labels, ld=self.ld, n_rows=2)
         if n_slots is None:
             n_slots = max(SLOTS_OF_A_PAIR * n_edges, LEAST_SLOTS)
-        # pairs of earlier models have theirs
+        # slots of pairs that earlier models added stay theirs
         self._set_slots(pair_index.n_pairs + n_slots)
-        # there are no keys of edges
+        # mean parameters of edges have no keys: they would need K x K per position
         self.key_space = self.max_size * self.ld
-        # scores of all labels: Viterbi takes little beside them
+        # scores of all labels; Viterbi takes little time beside them
         self.visit_work = (self.sizes.mean() * self.ld
                            * (self._rows.count(0, self.starts[self.n_examples])
                               / self.starts[self.n_examples] + 1.0))
 
     def _set_slots(self, n_slots):
-        """Allocate so many weights of pairs, or those of all pairs."""
+        """Make room for n_slots weights of pairs, or for all if they are fewer."""
         n_slots = min(int(n_slots), self.n_labels ** 2)
-        # a whole number of vectors
+        # rounded up to whole vectors
         self.n_slots = -(-n_slots // 8) * 8
         self.n_weights = self.first_pair + self.n_slots
 
@@ -189,13 +189,13 @@ loss_length, feature_scale : objects
 
     @property
     def signature(self):
-        # labelings know nothing of slots
+        # labelings do not depend on slots
         return type(self).__name__, self.n_labels, self.sizes.tobytes()
 
     def views(self, w):
         rows = w[:self.first_pair].reshape(-1, self.ld)[:, :self.n_labels]
         first, second = self.pair_index.pairs()
-        # weights of a time with fewer slots know fewer pairs
+        # weights saved before `grow` have fewer slots than there are pairs
         scores = w[self.first_pair:][:len(first)]
         stored = np.flatnonzero(scores)
         transitions = sparse.csr_array(
@@ -216,7 +216,7 @@ loss_length, feature_scale : objects
         """
         transitions = self.views(w)["transitions"]
         if self._n_forbidden:
-            # without weights, of which there is nothing in the views
+            # forbidden pairs have weight zero, which the sparse view drops
             first, second = (
                 each[:self._n_forbidden] for each in self.pair_index.pairs())
             transitions = transitions + sparse.csr_array(
@@ -228,7 +228,7 @@ loss_length, feature_scale : objects
     def flatten_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
         views = [self.views(array) for array in flat]
-        # one number is for all pairs, whether they have a slot or not
+        # one bound holds for all pairs, with or without a slot
         for view, array in zip(views, flat):
             view["transitions"] = array[self.first_pair:]
         arrays = any(np.ndim(limit) for limit in (bounds or {}).get("transitions", ()))
@@ -246,20 +246,20 @@ loss_length, feature_scale : objects
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t t
-        # none is computed yet: labelings ask for what they need
+        # nothing is computed yet: `evaluate` computes scores of labels when needed
         ws.complete, ws.constant = False, 0.0
         for t in range(self._starts[i], self._starts[i + 1]):
             ws.constant += workspace.loss_scale * self._cost[t]
-        # old numbers must not come again
+        # start over when the counter ends, so that no old mark is taken for a new one
         if ws.visit == LAST_VISIT:
             memset(ws.visit_of, 0, self.max_size * self.ld * sizeof(int32_t))
             ws.visit = 0
         ws.visit += 1
         return 0
 
-    cdef double _unary(self, SparseWorkspace ws, Py_ssize_t i, Py_ssize_t t,
-                       Py_ssize_t label) noexcept nogil:
-        """Return the score of a label, with the loss."""
+    cdef double _unary_score(self, SparseWorkspace ws, Py_ssize_t i, Py_ssize_t t,
+                             Py_ssize_t label) noexcept nogil:
+        """Return the loss-augmented score of a label, computed once per visit."""
         cdef SparseScratch* scratch = &ws._scratch
         cdef Py_ssize_t ld = self.ld, key = t * ld + label, first = self._starts[i]
         cdef const double* tail = ws.w + self.n_features * ld + label
@@ -267,7 +267,7 @@ loss_length, feature_scale : objects
         if scratch.complete or scratch.visit_of[key] == scratch.visit:
             return scratch.theta[key]
         score = tail[BIAS * ld] + self._rows.column_score(first + t, ws.w + label, ld)
-        # weights that do not exist are zero
+        # start and end weights are zero without `boundary`
         if t == 0:
             score += tail[START * ld]
         if t == self._sizes[i] - 1:
@@ -281,33 +281,33 @@ loss_length, feature_scale : objects
                     double* value) except -1 nogil:
         return self._decode(<SparseWorkspace> workspace, i, y, value)
 
-    cdef int _decode(self, SparseWorkspace own, Py_ssize_t i, int32_t* y,
+    cdef int _decode(self, SparseWorkspace sparse_ws, Py_ssize_t i, int32_t* y,
                      double* value) except -1 nogil:
-        cdef SparseScratch* ws = &own._scratch
+        cdef SparseScratch* ws = &sparse_ws._scratch
         cdef Py_ssize_t ld = self.ld, size = self._sizes[i], first = self._starts[i], t
-        cdef const double* tail = own.w + self.n_features * ld
-        # of all labels at once, whatever is known of some: a product of matrices
+        cdef const double* tail = sparse_ws.w + self.n_features * ld
+        # scores of all labels, even if some are known: one matrix product is faster
         self._rows.scores_of_rows(
-            first, size, own.w, ld, ld, tail + BIAS * ld, ws.theta)
+            first, size, sparse_ws.w, ld, ld, tail + BIAS * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + START * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + END * ld, ws.theta + (size - 1) * ld)
-        # every label gains the cost but the observed one, as in `_chain.pyx`
+        # all labels gain the cost except the observed one, as in `_chain.pyx`
         for t in range(size):
             ws.theta[t * ld + self._labels[first + t]] -= (
-                own.loss_scale * self._cost[first + t])
+                sparse_ws.loss_scale * self._cost[first + t])
         if self._constraints.exist:
             self._constraints.forbid_labels(first, size, ws.theta)
-        # labelings that are evaluated from now on find their scores there
+        # later calls of `evaluate` read these scores
         ws.complete = True
-        value[0] = ws.constant + own.transitions.decode(
-            own.viterbi, size, ld, ws.theta, y)
+        value[0] = ws.constant + sparse_ws.transitions.decode(
+            sparse_ws.viterbi, size, ld, ws.theta, y)
         return 0
 
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         cdef Py_ssize_t t
         if not BoundChain.is_labeling(self, i, y):
             return 0
-        # forbidden pairs come first, -1 is a pair without a number
+        # forbidden pairs have the first numbers; a pair without a number has -1
         for t in range(1, self._sizes[i]):
             if 0 <= self.pair_index.find(y[t - 1], y[t]) < self._n_forbidden:
                 return 0
@@ -317,15 +317,15 @@ loss_length, feature_scale : objects
                       double* value) except -1 nogil:
         return self._evaluate(<SparseWorkspace> workspace, i, y, value)
 
-    cdef int _evaluate(self, SparseWorkspace own, Py_ssize_t i, const int32_t* y,
+    cdef int _evaluate(self, SparseWorkspace sparse_ws, Py_ssize_t i, const int32_t* y,
                        double* value) except -1 nogil:
-        cdef const double* scores = own.w + self.first_pair
-        cdef double total = own._scratch.constant
+        cdef const double* scores = sparse_ws.w + self.first_pair
+        cdef double total = sparse_ws._scratch.constant
         cdef Py_ssize_t t, pair
         self.pair_index.prefetch(self._sizes[i], y)
         for t in range(self._sizes[i]):
-            total += self._unary(own, i, t, y[t])
-            # one that has no slot scores zero
+            total += self._unary_score(sparse_ws, i, t, y[t])
+            # a pair without a slot scores zero
             pair = self.pair_index.find(y[t - 1], y[t]) if t else -1
             if pair >= 0:
                 total += scores[pair]
@@ -335,7 +335,7 @@ loss_length, feature_scale : objects
     # ---- changes of mean parameters ----
 
     cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil:
-        """Return the slot of a pair, which has one from now on."""
+        """Return the slot of a pair of labels, which is made if there is none."""
         cdef Py_ssize_t pair = self.pair_index.find(first, second)
         if pair < 0:
             if self.pair_index.n_pairs == self.n_slots:
@@ -350,14 +350,14 @@ loss_length, feature_scale : objects
         cdef Py_ssize_t t, key
         self.pair_index.prefetch(self._sizes[i], y)
         for t in range(self._sizes[i]):
-            # rows are far too long to look for what changed in them
+            # changed nodes are listed: searching rows of K labels would be slow
             key = t * self.ld + y[t]
             ws.node_change[key] += coef
             if not ws.node_changed[key]:
                 ws.node_changed[key] = 1
                 ws.changed_nodes[ws.n_changed_nodes] = <int32_t> key
                 ws.n_changed_nodes += 1
-            # the first position has no edge before it
+            # the first position has no incoming edge
             if t == 0:
                 continue
             key = self._slot(y[t - 1], y[t])
@@ -368,8 +368,8 @@ loss_length, feature_scale : objects
                 ws.n_changed_pairs += 1
         return 0
 
-    cdef void _keep_changed(self, SparseScratch* ws) noexcept nogil:
-        """Drop entries that are rounding error from the list of nodes."""
+    cdef void _drop_rounding_errors(self, SparseScratch* ws) noexcept nogil:
+        """Drop nodes whose change is rounding error from the list."""
         cdef Py_ssize_t k, count = 0
         cdef int32_t key
         for k in range(ws.n_changed_nodes):
@@ -387,9 +387,9 @@ loss_length, feature_scale : objects
         cdef Py_ssize_t size = self._sizes[i], ld = self.ld, j, k, row, column
         cdef double bias = 1.0 if self.fit_intercept else 0.0, total = 0.0, product
         cdef const double* gram
-        self._keep_changed(ws)
+        self._drop_rounding_errors(ws)
         self._changes.grams.find(0, i, ws.spread, &gram)
-        # every pair of nodes: they are few, and two labelings share most of them
+        # all pairs of changed nodes, which are few: labelings differ at few positions
         for k in range(ws.n_changed_nodes):
             row, column = ws.changed_nodes[k] // ld, ws.changed_nodes[k] % ld
             product = ws.node_change[ws.changed_nodes[k]]
@@ -398,13 +398,13 @@ loss_length, feature_scale : objects
                 total += product * product * ((row == 0) + (row == size - 1))
             if gram == NULL:
                 continue
-            # of another label the inner product is zero
+            # nodes of different labels have inner product zero
             total += product * product * (gram[row * size + row] + bias)
             for j in range(k):
                 if ws.changed_nodes[j] % ld == column:
                     total += 2.0 * product * ws.node_change[ws.changed_nodes[j]] * (
                         gram[row * size + ws.changed_nodes[j] // ld] + bias)
-        # the sequence is too long for a matrix: label by label
+        # no Gram matrix is kept for long sequences: the norm label by label
         if gram == NULL:
             for k in range(ws.n_changed_nodes):
                 total += self._label_norm(ws, i, k)
@@ -415,13 +415,13 @@ loss_length, feature_scale : objects
 
     cdef double _label_norm(self, SparseScratch* ws, Py_ssize_t i,
                             Py_ssize_t k) noexcept nogil:
-        """Return the norm of the change of a label's weights, if this is its first node
-        on the list: |F' d|^2 and the bias' part of one column."""
+        """Return the squared norm of the change of a label's weights, |F' d|^2 and the
+        bias' part, if node k is the label's first on the list; else zero."""
         cdef Py_ssize_t ld = self.ld, column = ws.changed_nodes[k] % ld, j, entry
         cdef Py_ssize_t first = self._starts[i], feature
         cdef double total = 0.0, bias = 0.0, change
         cdef RowEntries entries
-        # an earlier node of the label has counted this one
+        # the label was counted at an earlier node
         for j in range(k):
             if ws.changed_nodes[j] % ld == column:
                 return 0.0
@@ -431,7 +431,7 @@ loss_length, feature_scale : objects
                 bias += change
                 self._rows.add_to_column(
                     first + ws.changed_nodes[j] // ld, change, ws.column, 1)
-        # read where it was written to: there may be many more features
+        # clear the features of these rows only: there may be many more features
         for j in range(k, ws.n_changed_nodes):
             if ws.changed_nodes[j] % ld == column:
                 entries = self._rows.row(first + ws.changed_nodes[j] // ld)
@@ -454,7 +454,7 @@ loss_length, feature_scale : objects
         cdef double* column = out + key % ld
         cdef double* tail = column + self.n_features * ld
         self._rows.add_to_column(self._starts[i] + t, change, column, ld)
-        # weights that do not exist get nothing, and so stay zero
+        # weights that do not exist stay zero
         if self.fit_intercept:
             tail[BIAS * ld] += change
         if self.boundary and t == 0:
@@ -467,36 +467,36 @@ loss_length, feature_scale : objects
                      double* out) except -1 nogil:
         return self._scatter(<SparseWorkspace> workspace, i, scale, out)
 
-    cdef int _scatter(self, SparseWorkspace own, Py_ssize_t i, double scale,
+    cdef int _scatter(self, SparseWorkspace sparse_ws, Py_ssize_t i, double scale,
                       double* out) except -1 nogil:
-        cdef SparseScratch* ws = &own._scratch
+        cdef SparseScratch* ws = &sparse_ws._scratch
         cdef double* scores = out + self.first_pair
         cdef Py_ssize_t k, pair
-        self._keep_changed(ws)
+        self._drop_rounding_errors(ws)
         for k in range(ws.n_changed_nodes):
             self._scatter_node(ws, i, k, scale, out)
         for k in range(ws.n_changed_pairs):
             pair = ws.changed_pairs[k]
-            # edges that two labelings share
+            # edges that two labelings share cancel
             if ws.pair_change[pair] == 0.0:
                 continue
             scores[pair] += scale * ws.pair_change[pair]
-            # averages, and vectors that are truncated later, are not what is read
-            if <const double*> out == own.w:
-                own.transitions.set(pair, scores[pair])
+            # the sorted pairs follow the vector that decoding reads, not averages
+            if <const double*> out == sparse_ws.w:
+                sparse_ws.transitions.set(pair, scores[pair])
         return 0
 
     cdef int touch(self, Workspace workspace, Py_ssize_t i,
                    Weights weights) except -1 nogil:
         return self._touch(<SparseWorkspace> workspace, i, weights)
 
-    cdef int _touch(self, SparseWorkspace own, Py_ssize_t i,
+    cdef int _touch(self, SparseWorkspace sparse_ws, Py_ssize_t i,
                     Weights weights) except -1 nogil:
-        cdef SparseScratch* ws = &own._scratch
+        cdef SparseScratch* ws = &sparse_ws._scratch
         cdef Py_ssize_t ld = self.ld, k, label, entry, pair
         cdef RowEntries entries
         for k in range(ws.n_changed_nodes):
-            # one column of the weights that the position reads
+            # the label's column of the weights that the position reads
             label = ws.changed_nodes[k] % ld
             entries = self._rows.row(self._starts[i] + ws.changed_nodes[k] // ld)
             for entry in range(entries.count):
@@ -509,14 +509,14 @@ loss_length, feature_scale : objects
         for k in range(ws.n_changed_pairs):
             pair = ws.changed_pairs[k]
             weights.touch(self.first_pair + pair, 1)
-            if <const double*> weights._w == own.w:
-                own.transitions.set(pair, weights._w[self.first_pair + pair])
+            if <const double*> weights._w == sparse_ws.w:
+                sparse_ws.transitions.set(pair, weights._w[self.first_pair + pair])
         return 0
 
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t k
-        # what is listed, and nothing else, was written to
+        # all changed entries are listed
         for k in range(ws.n_changed_nodes):
             ws.node_change[ws.changed_nodes[k]] = 0.0
             ws.node_changed[ws.changed_nodes[k]] = 0
@@ -530,7 +530,7 @@ loss_length, feature_scale : objects
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef const double* gram
-        # which makes it if it is kept
+        # `find` forms a matrix that is kept
         return self._changes.grams.find(
             0, i, (<SparseScratch*> workspace.scratch).spread, &gram)
 
@@ -544,44 +544,46 @@ loss_length, feature_scale : objects
         cdef const double* gram
         cdef double* row
         self._changes.grams.find(0, i, ws.spread, &gram)
-        # the change of nodes times the Gram matrix, and the change of edges: products
-        # are look-ups then
+        # K_i d of the nodes and the change of edges are formed once; products with
+        # labelings are then look-ups
         for t in range(size):
             if y[t] == y_true[t]:
                 continue
-            row = ws.weighed
+            row = ws.gram_product
             for s in range(size):
                 weight = gram[t * size + s] + bias
-                # as a feature that is one there and nowhere else
+                # start and end: features that are one at this position and zero
+                # elsewhere
                 if self.boundary and s == t:
                     weight += (t == 0) + (t == size - 1)
                 row[y[t]] += weight
                 row[y_true[t]] -= weight
                 row += ld
-        # edges that both have cancel
+        # edges that y and y_true share cancel
         self.add_labeling(workspace, i, y, 1.0)
         self.add_labeling(workspace, i, y_true, -1.0)
         for k in range(n_labelings):
             out[k] = self._product(ws, i, labelings + k * size, y_true)
         self.clear(workspace, i)
-        # zero again, in the columns that were written to
+        # clear the columns that were written
         for t in range(size):
             if y[t] != y_true[t]:
                 for s in range(size):
-                    ws.weighed[s * ld + y[t]] = 0.0
-                    ws.weighed[s * ld + y_true[t]] = 0.0
+                    ws.gram_product[s * ld + y[t]] = 0.0
+                    ws.gram_product[s * ld + y_true[t]] = 0.0
         return 0
 
     cdef double _product(self, SparseScratch* ws, Py_ssize_t i, const int32_t* y,
                          const int32_t* z) noexcept nogil:
-        """Return the product of what `gram_row` holds with y, relative to z."""
-        cdef const double* row = ws.weighed
+        """Return the inner product of the change that `gram_row` formed and mu(y) -
+        mu(z)."""
+        cdef const double* row = ws.gram_product
         cdef Py_ssize_t t, pair
         cdef double value = 0.0
         for t in range(self._sizes[i]):
             if y[t] != z[t]:
                 value += row[y[t]] - row[z[t]]
-            # an edge differs where one of its ends does
+            # an edge differs where one of its two labels does
             if t and (y[t] != z[t] or y[t - 1] != z[t - 1]):
                 pair = self.pair_index.find(y[t - 1], y[t])
                 if pair >= 0:

@@ -4,7 +4,7 @@ from sksstruct.models.tables._change cimport Change
 
 
 cdef enum:
-    # rows of weights after the emission rows; those of transitions come last
+    # rows of weights after the emission rows; rows of transitions are last
     BIAS = 0
     START = 1
     END = 2
@@ -14,20 +14,20 @@ cdef enum:
 cdef struct ChainScratch:
     # the weights that potentials are formed from
     const double* emission      # (n_features, ld)
-    const double* tail          # (TRANSITIONS + n_labels, ld) the rows after them
+    const double* tail          # (TRANSITIONS + n_labels, ld) rows after them
     const double* pair_weights  # (n_pair_weights,) of features on pairs of labels
     const double* triple_weights    # (n_triples,) of three labels
-    # what evaluates labelings, which do nothing that is forbidden: the transitions
-    # themselves, or `tables`
+    # transitions that `evaluate` reads, which need no -inf as labelings are allowed:
+    # the shared weights, or `tables`
     const double* transitions
     # potentials
     double* theta               # (max_size, ld) loss-augmented unary scores
     double* delta               # (max_size, ld) Viterbi's prefix scores
     double* table               # (n_labels, ld) transitions, -inf the forbidden ones
-    double* tables              # (max_size - 1, n_labels, ld) those of each position
-    const double* shared        # (n_labels, ld) what these are without features
-    double constant             # the part of the loss that no labeling changes
-    # a change of mean parameters; cells are those of the weights of transitions, of
+    double* tables              # (max_size - 1, n_labels, ld) of each position
+    const double* shared        # (n_labels, ld) transitions without features
+    double constant             # the part of the loss that all labelings have
+    # a change of mean parameters; cells belong to the weights of transitions, of
     # features on pairs of labels, and of triples
     Change change
 
@@ -35,7 +35,7 @@ cdef struct ChainScratch:
 cdef class ChainWorkspace(Workspace):
     cdef Py_ssize_t _n_features, _n_labels, _ld, _n_pair_weights, _n_triples
     cdef bint _paired
-    # of chains with weights of triples
+    # of chains with weights of triples, else None
     cdef SecondOrder decoder
     cdef ChainScratch _scratch
 

@@ -2,14 +2,14 @@
 
 Weights are read in two parts: n_features emission rows of ld >= n_labels doubles, and
 the tail: rows of bias, start and end, then n_labels rows of transitions, from -> to.
-Flat weights are the one after the other; predictions bring the parts as two arrays.
-Weights of features on pairs of labels, and then those of triples of labels, come after
-the tail, or as a third array.
+Flat weights hold both parts in this order; predictions bring them as two arrays.
+Weights of features on pairs of labels, and then weights of triples of labels, follow
+the tail, or are a third array.
 
 The change of mean parameters that a visit prepares is d for the nodes and d_e for the
-edges, as in `_chain.pyx`. Edges are listed when they are written, because a labeling
-changes few entries of the table. Rows of d are searched at the end, because a labeling
-changes all of them.
+edges, as in `_chain.pyx`. Edges are listed when they are written: a labeling has few
+entries of the table. Rows of d are searched for changes at the end: a labeling has an
+entry in each row.
 """
 
 from sksstruct.inference.chains._second_order cimport SecondOrder

@@ -39,9 +39,9 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import LabelEncoder
 
-# Training with the hinge keeps transitions only where they have a weight from so many
-# labels on, unless the data have more than this share of all pairs, or too many are
-# forbidden: the more labels the larger their share may be, and all from FORBID_ALL on.
+# Training with the hinge keeps transitions only where they have a weight if there are
+# FEWEST_SPARSE labels or more, unless the data have more than the share MOST_SEEN of
+# all pairs, or too many pairs are forbidden: a share of n_labels / FORBID_ALL.
 FEWEST_SPARSE, MOST_SEEN, FORBID_ALL = 110, 0.4, 3000
 
 
@@ -56,7 +56,7 @@ fit_intercept, boundary, forbidden_transitions, all_possible_states, \
 all_possible_transitions, all_possible_triples, class_weight
         As in `sksstruct.ChainCRF`.
     intercept_scaling : float or "auto", default=1.0
-        The same; "auto" follows the features.
+        As in `sksstruct.ChainCRF`; "auto" follows the scale of the features.
 
     Attributes
     ----------
@@ -67,13 +67,13 @@ all_possible_transitions, all_possible_triples, class_weight
     n_features_ : int
         Number of features.
     feature_names_ : FeatureNames or None
-        Their names.
+        Names of the features.
     forbidden_ : list of tuple
         Pairs of labels that must not follow each other.
     mask_ : ndarray of shape (2 + n_classes, ld), SparseMask or None
         The forbidden pairs as scores of 0 or -inf.
     pair_index_ : PairIndex or None
-        Pairs of labels that have a weight, if not all have one.
+        Pairs of labels that have a weight; None if all pairs have one.
     n_seen_ : float
         Weight, or number, of the sequences.
     n_sequences_ : int
@@ -81,7 +81,7 @@ all_possible_transitions, all_possible_triples, class_weight
     pairs_ : PairSupport or None
         The weights of `transition_features` that exist.
     triples_ : PairSupport or None
-        The weights of triples of labels that exist; None of first order.
+        The weights of triples of labels that exist; None for chains of first order.
     mean_length_ : float
         Mean number of observed labels of a sequence, by weight.
     mean_square_ : float
@@ -105,11 +105,11 @@ all_possible_transitions, all_possible_triples, class_weight
 
     _task_losses = (PositionLoss, NeighborLoss)
     _loss_parameters = ("class_weight",)
-    # Whether transitions are a table of all pairs even of many labels.
+    # Whether transitions are a table of all pairs even for many labels.
     tables_only = False
-    # What earlier mini-batches were centered by, in a tuple; None if there were none.
+    # Centers of the features in earlier mini-batches, in a tuple; None without any.
     kept_centers = None
-    # Weights that exist without those of `pairs_`, where parts were asked for them.
+    # Weights that exist in any part of the data, without weights of pairs and triples.
     _support = None
 
     def check(self):
@@ -171,7 +171,7 @@ all_possible_transitions, all_possible_triples, class_weight
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
         self._learn_share(data.label_weights())
-        # a score function may do anything with the scale of features
+        # score functions are not linear, and need no scale of the features
         if self.score_function is None:
             self._learn_scale(data.moments())
         if self.kept_centers is not None:
@@ -183,13 +183,14 @@ all_possible_transitions, all_possible_triples, class_weight
         return self.order > 1 and not self.all_possible_triples
 
     def _learn_triples(self, seen):
-        """Decide which triples have a weight: those seen, if this matters."""
+        """Decide which triples have a weight: all, or the given support of seen
+        triples."""
         self.triples_ = seen
         if self.order > 1 and self.all_possible_triples:
             self.triples_ = all_triples(len(self.classes_))
 
     def _learn_share(self, counts):
-        # of sets, none or only one may be known
+        # sequences with sets of labels may have at most one known label
         if np.count_nonzero(counts) > 1:
             self.share_of_others_ = float(1.0 - counts.max() / counts.sum())
 
@@ -203,7 +204,7 @@ all_possible_transitions, all_possible_triples, class_weight
         )
 
     def _around_centers(self, data):
-        """The data with centered features."""
+        """Return the data with centered features."""
         if self.centers_ is None:
             return data
         values = centered(data.packed.values, self.centers_)
@@ -229,7 +230,7 @@ all_possible_transitions, all_possible_triples, class_weight
         return pair_columns(self.transition_features, X.n_features, X.feature_names)
 
     def _check_permitted(self, data):
-        """Raise an error if observed labels follow each other that must not."""
+        """Raise an error if an observed pair of neighboring labels is forbidden."""
         if not self.forbidden_:
             return
         known = data.known
@@ -255,7 +256,7 @@ all_possible_transitions, all_possible_triples, class_weight
             )
         data = self._part(X, y, sample_weight)
         if self.transition_features is not None:
-            # an error now, and not after all parts were read
+            # checked here, so that errors come before all parts are read
             self._pair_columns(data.packed)
         weight = data.weight
         counts = dict(
@@ -272,7 +273,7 @@ all_possible_transitions, all_possible_triples, class_weight
         )
 
     def _part(self, X, y, sample_weight):
-        # the likelihood sums over unobserved labels, nothing else can do without
+        # the likelihood sums over unobserved labels; other losses need every label
         return TrainingData.read_part(X, y, sample_weight, self.is_likelihood)
 
     def _learn_facts(self, facts):
@@ -282,7 +283,7 @@ all_possible_transitions, all_possible_triples, class_weight
         index = self._learn_labels(
             classes, facts, lambda: counts, self.forbidden_transitions
         )
-        # tables, as the pairs that a solver meets differ from part to part
+        # tables of all pairs, as the pairs that a solver meets differ between parts
         self.pairs_ = self.pair_index_ = self._support = None
         self._learn_triples(None)
         self.mask_ = transition_mask(
@@ -299,7 +300,7 @@ all_possible_transitions, all_possible_triples, class_weight
         data = data.with_classes(numbers, self.classes_)
         self._check_permitted(data)
         rest = data.without_zeros()
-        # the p_i of all data, and not of the part
+        # the p_i of all data: divided by the total weight, not the part's weight
         weight = data.weight[data.weight > 0.0] / self.n_seen_
         return self._around_centers(replace(rest, weight=weight))
 
@@ -323,7 +324,8 @@ all_possible_transitions, all_possible_triples, class_weight
         if self._sees_triples:
             seen["triples"] = seen_triples(data).keys
         if not self._every_weight:
-            # those of pairs and triples come after all others, and exist anyway
+            # weights of seen pairs and triples exist anyway, and follow all other
+            # weights
             kept = self.pairs_, self.triples_
             self.pairs_ = self.triples_ = None
             model = self._bound(data)
@@ -339,7 +341,7 @@ all_possible_transitions, all_possible_triples, class_weight
         self._support = seen.get("weights")
 
     def _set_mask(self, index, data):
-        """Decide what form transitions have, and forbid some."""
+        """Choose tables or sparse transitions, and forbid pairs of labels."""
         ld = padded_length(len(index))
         self.pair_index_ = None
         if (
@@ -359,9 +361,9 @@ all_possible_transitions, all_possible_triples, class_weight
 
     @property
     def auto_alpha(self):
-        # chosen by cross-validation, see the user guide
+        # constants from cross-validation, see the user guide
         if self.is_likelihood:
-            # the sum of the losses against a penalty that does not depend on n
+            # a sum of losses against a penalty independent of n, as in CRFsuite
             return 2.0 * LIKELIHOOD_C2 / self.n_seen_
         if self.loss_normalization is None:
             return HINGE_ALPHA
@@ -375,8 +377,8 @@ all_possible_transitions, all_possible_triples, class_weight
 
     @property
     def loss_length_(self):
-        """What the losses of all sequences are divided by; None: the own length."""
-        # of sets alone there is no loss before they are completed
+        """Divisor of the losses of all sequences; None: each sequence's own length."""
+        # without known labels the mean length is 0, and losses wait for completion
         mean = self.mean_length_ or 1.0
         lengths = {"mean": mean, "sequence": None, None: 1.0}
         return lengths[self.loss_normalization]
@@ -384,7 +386,7 @@ all_possible_transitions, all_possible_triples, class_weight
     # ---- what solvers take ----
 
     def _bind(self, data):
-        # the likelihood sums over unobserved labels, the hinge losses complete them
+        # the likelihood sums over unobserved labels; hinge losses need them completed
         if data.known is not None and not self.is_likelihood:
             supports = self.pairs_, self.triples_
             return IncompleteChain(data, self._bound, self.mask_, *supports)
@@ -398,7 +400,8 @@ all_possible_transitions, all_possible_triples, class_weight
         return self._bound(data.between(first, last))
 
     def _bound(self, data, labels=None, mask=None, boundary=True):
-        """The chain bound to data, to other labels, or without weights of the ends."""
+        """Return the chain bound to data, perhaps with other labels or without end
+        weights."""
         chain = {
             "labels": data.labels if labels is None else labels,
             "example_weights": data.weight,
@@ -431,7 +434,8 @@ all_possible_transitions, all_possible_triples, class_weight
         return model
 
     def _existing(self, model, data):
-        """Weights that exist: of parts, all that any part has seen."""
+        """Return the weights that exist: of data in parts, those that any part has
+        seen."""
         if self._support is None:
             return existing_weights(
                 model, data, self.all_possible_states, self.all_possible_transitions
@@ -439,7 +443,7 @@ all_possible_transitions, all_possible_triples, class_weight
         return np.concatenate([self._support, seen_weights(model)])
 
     def _bound_sparse(self, packed, chain, numbers):
-        """The chain whose transitions are kept where they have a weight."""
+        """Return the chain that stores transitions only where they have a weight."""
         mask = chain.pop("mask")
         model = SparseBoundChain(
             packed,
@@ -454,7 +458,8 @@ all_possible_transitions, all_possible_triples, class_weight
         return model
 
     def _scored(self, packed, chain):
-        """The chain with scores of its score function, bound in parts."""
+        """Return the chain on scores of a score function, which binds parts of the
+        data."""
 
         def bind(numbers, rows, example_weights):
             positions = rows_of_examples(packed.offsets, numbers)
@@ -501,29 +506,29 @@ all_possible_transitions, all_possible_triples, class_weight
     def _can_continue(self, previous, state):
         if not np.array_equal(previous.classes_, self.classes_):
             return False
-        # keys of means, too, number the triples of labels
+        # keys of mean parameters depend on the numbers of the triples
         if not equal_supports(previous.triples_, self.triples_):
             return False
-        # weights, unlike means of labelings, must be of the same features on pairs
+        # weights, unlike means of labelings, depend on the features on pairs
         if "weights" in state and not equal_supports(previous.pairs_, self.pairs_):
             return False
-        # natural parameters of what is forbidden are infinite, and stay so
+        # natural parameters of forbidden pairs are -inf, which no step changes
         forbidden, before = set(self.forbidden_), set(previous.forbidden_)
         if "entropy_dual" in state:
             return forbidden == before
-        # labelings that have a weight must still be allowed
+        # labelings of the old state must still be allowed
         return self.surrogate_ is not None or forbidden <= before
 
 
 def equal_supports(one, other):
-    """Whether two `PairSupport` are the same; None has no such weights."""
+    """Return whether two `PairSupport` are the same; None stands for no weights."""
     if one is None or other is None:
         return one is other
     return np.array_equal(one.keys, other.keys)
 
 
 def sparse_pays(n_labels, n_seen, n_forbidden):
-    """Whether training is faster without a table of all pairs of labels.
+    """Return whether training is faster without a table of all pairs of labels.
 
     Parameters
     ----------
@@ -539,12 +544,12 @@ def sparse_pays(n_labels, n_seen, n_forbidden):
 
 
 def view_attributes(views, pairs=None, triples=None, scaling=1.0):
-    """Attributes of a chain with linear scores, from named blocks of weights.
+    """Return attributes of a chain with linear scores, from named blocks of weights.
 
-    `pairs` says what the weights of features on pairs of labels are for, `triples` what
-    those of triples of labels are for. In training, features were divided by `scaling`.
+    `pairs` and `triples` are the supports of the weights of features on pairs of labels
+    and of triples of labels. In training, features were divided by `scaling`.
     """
-    # coef_ stays a view of the padded rows, which prediction reads as they are.
+    # coef_ stays a view of the padded rows, which prediction reads without a copy
     attributes = {
         f"{name}_": block if name == "coef" else block.copy()
         for name, block in views.items()
@@ -560,7 +565,7 @@ def view_attributes(views, pairs=None, triples=None, scaling=1.0):
 
 
 def divided_rows(coef, scaling):
-    """coef over a number, as a view of padded rows again."""
+    """Return coef / scaling, as a view of padded rows again."""
     n_classes, n_features = coef.shape
     ld = padded_length(n_classes)
     rows = aligned_zeros(n_features * ld).reshape(n_features, ld)
@@ -569,7 +574,7 @@ def divided_rows(coef, scaling):
 
 
 def scored_attributes(weights, n_classes, score):
-    """Attributes of a chain whose features are the scores of the labels."""
+    """Return attributes of a chain whose features are the scores of the labels."""
     ld = padded_length(n_classes)
     first = len(weights) - (2 + n_classes) * ld
     tail = weights[first:].reshape(-1, ld)[:, :n_classes]

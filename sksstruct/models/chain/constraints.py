@@ -1,4 +1,4 @@
-"""Constraints given as labels, turned into masks of potentials."""
+"""Constraints on labels, turned into masks of potentials."""
 
 import copy
 from collections.abc import Iterable, Sized
@@ -13,17 +13,17 @@ from sksstruct.utils.labels import LabelEncoder, encode_choices, shown
 
 
 def check_forbidden(forbidden, index, *, strict=False):
-    """Pairs of labels that must not follow each other, as a list.
+    """Return pairs of labels that must not follow each other, as a list.
 
     Parameters
     ----------
     forbidden : list of tuple, str or None
-        As given; None in a pair stands for the start or the end. A string names the
-        scheme of spans, or is "auto".
+        Pairs of labels; None in a pair stands for the start or the end. A string is
+        the name of a scheme of spans, or "auto".
     index : dict
         Code of each label.
     strict : bool, default=False
-        Whether a label that is not in the index is an error; if not, its pairs are
+        Whether a label that is not in the index is an error; otherwise its pairs are
         dropped.
     """
     name = "forbidden_transitions"
@@ -67,27 +67,27 @@ def check_forbidden(forbidden, index, *, strict=False):
 
 
 def scheme_of_labels(forbidden, data):
-    """`forbidden`, or "IOB1" for "auto" and labels that are IOB1's but not BIO's."""
+    """Return `forbidden`, or "IOB1" if it is "auto" and labels fit IOB1 but not BIO."""
     if not isinstance(forbidden, str) or forbidden.lower() != "auto":
         return forbidden
     try:
         labels = SpanLabels(data.classes.tolist())
         if labels.scheme() != "BIO":
             return forbidden
-    except ValueError:  # which `check_forbidden` raises with a name
+    except ValueError:  # raised by `check_forbidden`, which names the argument
         return forbidden
     first = np.zeros(len(data.labels), dtype=bool)
     first[data.packed.offsets[:-1]] = True
     not_bio, not_iob1 = SpanSequence(labels, data.labels, first).misplaced()
     if data.known is not None:
-        # what an unknown label may precede proves nothing
+        # an unknown neighbor before a label leaves its scheme open
         sure = data.known & (first | np.append(True, data.known[:-1]))
         not_bio, not_iob1 = not_bio & sure, not_iob1 & sure
     return "IOB1" if not_bio.any() and not not_iob1.any() else forbidden
 
 
 def transition_mask(pairs, index, ld):
-    """Scores 0 or -inf of first labels, last labels and transitions; None if all 0."""
+    """Return scores, 0 or -inf, of first and last labels and transitions, or None."""
     if not pairs:
         return None
     mask = aligned_zeros((2 + len(index)) * ld).reshape(-1, ld)
@@ -97,19 +97,19 @@ def transition_mask(pairs, index, ld):
 
 
 def parts_of_mask(mask):
-    """The forbidden pairs of labels, and the rows of first and last labels, of a mask.
+    """Return the forbidden pairs of a mask, and its rows of first and last labels.
 
     Parameters
     ----------
     mask : ndarray of shape (2 + n_classes, ld) or None
-        Scores of 0 or -inf, as of `transition_mask`.
+        Scores of 0 or -inf, from `transition_mask`.
 
     Returns
     -------
     pairs : tuple of ndarray, int32, or None
         First and second labels of the pairs.
     ends : ndarray of shape (2, ld) or None
-        The rows; None if every label may be first or last.
+        Rows of first and last labels; None if every label may be first or last.
     """
     if mask is None:
         return None, None
@@ -135,7 +135,7 @@ class SparseMask:
     ends : ndarray of shape (2, ld) or None
         Scores 0 or -inf of first and last labels.
     pairs : tuple of ndarray, int32
-        First and second labels of the other pairs, each pair once.
+        First and second labels of the pairs of two labels, each pair once.
     """
 
     def __init__(self, pairs, index, ld):
@@ -146,29 +146,29 @@ class SparseMask:
         self._n_labels = len(index)
 
     def without_ends(self):
-        """The mask of sequences that may start and end anywhere."""
+        """Return the mask of sequences that may start and end with any label."""
         mask = copy.copy(self)
         mask.ends = None
         return mask
 
     def forbids_end(self, side, labels):
-        """Whether first (side 0) or last (side 1) labels are forbidden."""
+        """Return whether first (side 0) or last (side 1) labels are forbidden."""
         if self.ends is None:
             return np.zeros(len(labels), dtype=bool)
         return self.ends[side, labels] < 0
 
     def forbids(self, first, second):
-        """Whether pairs of labels are forbidden."""
+        """Return whether pairs of labels are forbidden."""
         first, rows = (np.asarray(a, dtype=np.int64) for a in (first, self.pairs[0]))
         forbidden = rows * self._n_labels + self.pairs[1]
         return np.isin(first * self._n_labels + second, forbidden)
 
 
 def sparse_mask(pairs, index, ld, transitions):
-    """The mask for sparse transitions, in two parts.
+    """Return the mask for sparse transitions, in two parts.
 
     Returns rows of scores of first and last labels, or None, and the transitions with
-    -inf for the forbidden ones.
+    -inf for forbidden pairs.
     """
     if not pairs:
         return None, transitions
@@ -180,7 +180,7 @@ def sparse_mask(pairs, index, ld, transitions):
 
 
 def _forbid_ends(mask, pairs, index):
-    """Forbid first and last labels in a mask; return the other pairs, as numbers."""
+    """Forbid first and last labels in a mask; return the pairs of two labels' codes."""
     inner = []
     for before, after in pairs:
         if before is None:
@@ -193,9 +193,9 @@ def _forbid_ends(mask, pairs, index):
 
 
 def check_permitted(mask, labels, known, offsets, classes, numbers, given=None):
-    """Raise an error if observed labels violate the mask; it numbers sequences.
+    """Raise an error if observed labels violate the mask.
 
-    The message names the scheme that was `given`, if any.
+    The message has the number of the sequence, and the scheme that was `given`, if any.
     """
     first, last = offsets[:-1], offsets[1:] - 1
     if isinstance(mask, SparseMask):
@@ -240,7 +240,7 @@ def check_permitted(mask, labels, known, offsets, classes, numbers, given=None):
 
 
 def forbidden_labels(known, excluded, index, offsets):
-    """Labels that are not allowed at each position, (n_positions, K) uint8, or None."""
+    """Return labels not allowed at each position, (n_positions, K) uint8, or None."""
     if known is None and excluded is None:
         return None
     forbidden = np.zeros((offsets[-1], len(index)), dtype=np.uint8)
@@ -286,14 +286,15 @@ def forbidden_labels(known, excluded, index, offsets):
 
 
 def forbidden_others(y, classes, lengths):
-    """Where a label is not the one of y, or not one of its set; as `forbidden_labels`.
+    """Return the labels that contradict y, as `forbidden_labels` does.
 
-    What y has and the classes have not forbids all of them.
+    A label contradicts y if y has another label, or a set without it. A label of y
+    that is not in `classes` forbids all classes.
     """
     distinct, codes, known, choices = encode_choices(y, lengths, blank=True)
     numbers = LabelEncoder(classes).encode(distinct.tolist(), default=-1)
     known = np.ones(len(codes), dtype=bool) if known is None else known
-    # a last column for labels that the classes have not
+    # default=-1 writes to a last column, for labels that are not in `classes`
     forbidden = np.zeros((len(codes), len(classes) + 1), dtype=np.uint8)
     forbidden[known] = 1
     forbidden[known, numbers[codes[known]]] = 0
@@ -316,21 +317,21 @@ def _code(label, index, where):
 
 
 def without_missing(model, flat, views):
-    """Bounds that keep weights at zero that do not exist.
+    """Set the bounds of weights that do not exist to zero.
 
     Parameters
     ----------
     model : BoundChain
-        Says which blocks exist.
+        The model, which tells the blocks that exist.
     flat : list of ndarray of shape (n_weights,)
-        Lower and upper bounds; those of missing blocks, and of the padding, become 0.
+        Lower and upper bounds; entries of missing blocks and of the padding become 0.
     views : list of dict of ndarray
-        The same by block.
+        Views of these bounds by block.
 
     Returns
     -------
     flat : list of ndarray
-        As given.
+        The same arrays.
     """
     for array, view in zip(flat, views, strict=True):
         array[: model.first_pair].reshape(-1, model.ld)[:, model.n_labels :] = 0.0

@@ -13,7 +13,7 @@ from sksstruct.utils.validation import (
     encode_choices,
 )
 
-# Positions that are looked at together: arrays of all of them may not fit in memory.
+# Positions per batch of pairs: arrays of all positions may not fit in memory.
 _BATCH = 2**20
 
 
@@ -26,9 +26,9 @@ class TrainingData:
     packed : PackedSequences
         Features.
     labels : ndarray of shape (n_positions,), int32
-        Numbers of the labels; 0 where they were not observed.
+        Numbers of the labels; 0 where the label was not observed.
     known : ndarray of shape (n_positions,), bool, or None
-        Where labels were observed; None: everywhere.
+        Whether each label was observed; None: all were.
     weight : ndarray of shape (n_sequences,) or None
         Weights that sum to one.
     classes : ndarray of shape (n_classes,)
@@ -36,10 +36,10 @@ class TrainingData:
     total : float
         Total weight, or number, of the sequences before normalization.
     numbers : ndarray of shape (n_sequences,), int
-        Index of each sequence in the data given.
+        Index of each sequence in the user's data.
     choices : csr_array of shape (n_positions, n_classes) or None
-        Labels of which one was observed, at positions where there are several; they
-        count as not observed.
+        Sets of labels of which one is right, at some positions, which count as not
+        observed.
     """
 
     packed: PackedSequences
@@ -62,7 +62,7 @@ class TrainingData:
 
     @classmethod
     def read_part(cls, X, y, sample_weight, unknown=False):
-        """Check and encode a part of the data, whose weights are as given."""
+        """Check and encode a part of the data, without normalizing its weights."""
         packed = check_sequences(X, all_empty=True)
         classes, labels, known, choices = encode_choices(y, packed.lengths)
         if known is not None and not unknown:
@@ -82,7 +82,7 @@ class TrainingData:
     def of_labels(
         cls, packed, labels, known, weight, classes, choices=None, *, all_zero=False
     ):
-        """Data with labels that are encoded already; empty sequences are left out."""
+        """Return data with encoded labels, without empty sequences."""
         packed, numbers = packed.without_empty()
         if weight is not None:
             weight = weight[numbers]
@@ -94,7 +94,7 @@ class TrainingData:
         return cls(packed, labels, known, weight, classes, float(n), numbers, choices)
 
     def with_classes(self, numbers, classes):
-        """The data with labels as numbers of other classes, of which these are some."""
+        """Return the data with new label numbers, as `classes` may have more labels."""
         choices = self.choices
         if choices is not None:
             parts = choices.data, numbers[choices.indices], choices.indptr
@@ -104,7 +104,7 @@ class TrainingData:
         return replace(self, labels=labels, classes=classes, choices=choices)
 
     def between(self, first, last):
-        """The sequences first <= i < last, with the weights that they have here."""
+        """Return the sequences first <= i < last, with their weights in all data."""
         rows = slice(*self.packed.offsets[[first, last]])
         if self.weight is None:
             weight = np.full(last - first, 1.0 / len(self.packed))
@@ -121,28 +121,28 @@ class TrainingData:
         )
 
     def known_lengths(self):
-        """Numbers of positions of each sequence whose label was observed."""
+        """Return the number of observed labels of each sequence."""
         if self.known is None:
             return self.packed.lengths
         return np.add.reduceat(self.known, self.packed.offsets[:-1], dtype=int)
 
     def mean_length(self):
-        """Mean number of positions whose label was observed, by weight."""
+        """Return the mean number of observed labels of a sequence, by weight."""
         return float(np.average(self.known_lengths(), weights=self.weight))
 
     def moments(self):
-        """Moments of the features, by the weight of their sequences."""
+        """Return moments of the features, by the weight of their sequences."""
         weight = self.weight
         if weight is not None:
             weight = np.repeat(weight, self.packed.lengths)
         moments = ColumnMoments.of(self.packed.values, weight)
         if self.packed.is_mapped:
-            # rows on disk stay there, and as they are
+            # rows in files are neither moved to memory nor changed
             moments.filled[:] = 0.0
         return moments
 
     def label_weights(self):
-        """Weight of the positions of each label."""
+        """Return the weight of the positions of each label."""
         weight = self.weight
         if weight is None:
             weight = np.ones(len(self.packed))
@@ -152,10 +152,10 @@ class TrainingData:
         return np.bincount(self.labels, weights=weight, minlength=len(self.classes))
 
     def n_pairs_seen(self):
-        """Number of different pairs of neighboring labels; unknown ones count as 0."""
+        """Return the number of distinct pairs of neighbors; unknown labels are 0."""
         n = len(self.classes)
         seen = np.zeros(n * n, dtype=bool)
-        # from one sequence to the next there is none
+        # no pair crosses the boundary of two sequences
         ends = self.packed.offsets[1:-1] - 1
         for first in range(0, len(self.labels) - 1, _BATCH):
             labels = self.labels[first : first + _BATCH + 1].astype(np.int64)
@@ -164,7 +164,7 @@ class TrainingData:
         return int(np.count_nonzero(seen))
 
     def without_zeros(self):
-        """The data without sequences of weight zero; the weights sum to one."""
+        """Return the data without sequences of weight zero; the weights sum to one."""
         if self.weight is None:
             return self
         packed, labels, known = self.packed, self.labels, self.known
@@ -191,7 +191,7 @@ class TrainingData:
 
 
 def check_classes(classes):
-    """Refuse labels of which there are not two."""
+    """Raise an error for labels of a single class."""
     if len(classes) == 1:
         raise ValueError(
             f"y has a single class, {classes.tolist()[0]!r:.80}: training needs at "
@@ -200,17 +200,18 @@ def check_classes(classes):
 
 
 def rows_of(packed, rows):
-    """Features of some positions."""
+    """Return the features of some positions."""
     values = packed.values[rows]
     return sparse.csr_array(values) if sparse.issparse(values) else values
 
 
 def existing_weights(model, data, states, transitions):
-    """Indices of the flat weights that exist, or None for all.
+    """Return indices of the flat weights that exist, or None for all.
 
     Without all possible states or transitions, a pair of a feature and a label, or of
-    two labels, has a weight only if it was seen together. A zero that is stored was
-    seen, as in CRFsuite.
+    Without all possible states or transitions, a pair of a feature and a label, or of
+    two labels, has a weight only if the data contain it. A stored zero counts, as in
+    CRFsuite.
     """
     if states and transitions and model.fit_intercept and model.boundary:
         return None
@@ -250,8 +251,8 @@ def existing_weights(model, data, states, transitions):
 
 
 def seen_weights(model):
-    """Indices of the weights of features on pairs of labels, and of triples of labels.
+    """Return indices of the weights of features on pairs of labels, and of triples.
 
-    They exist, as they are only of what was seen, or of what was asked for.
+    All of these exist: their supports contain only seen or requested combinations.
     """
     return model.first_pair + np.arange(model.n_pair_weights + model.n_triples)

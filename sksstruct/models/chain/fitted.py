@@ -39,8 +39,8 @@ class FittedChain:
         Constraints on the labels, as in `sksstruct.ChainCRF.predict`.
     n_jobs : int or None
         Threads.
-    dense : bool, default=False
-        Whether all weights are needed as tables in double precision, for more than
+        Whether all weights are needed as tables in double precision, which methods
+        other than `decode` read.
         `decode`.
     transition_coef, triples : CSR array or None
         Weights of features on pairs of labels, and of triples of labels, as in
@@ -49,7 +49,7 @@ class FittedChain:
     Attributes
     ----------
     temperature : float
-        Divisor of the scores whose exponentials are proportional to probabilities.
+        Divisor of the scores before their exponentials become probabilities.
     """
 
     temperature = 1.0
@@ -83,34 +83,34 @@ class FittedChain:
             if type(value) is not np.ndarray or value.shape != expected:
                 _check_weights(name, value, expected)
         self.packed, self.classes, self.n_jobs = packed, classes, n_jobs
-        # kernels see sequences with positions only
+        # kernels take no empty sequences
         bound, self._numbers = packed.without_empty()
         self._ld = padded_length(n_classes)
         index = {}
         if forbidden or known is not None or excluded is not None:
             index = {label: k for k, label in enumerate(classes.tolist())}
         entries = forbidden_labels(known, excluded, index, packed.offsets)
-        self._tail = self._further = None
+        self._tail = self._pair_weights = None
         if len(bound):
             weights = coef, (intercept, start, end), transitions
             weights += transition_coef, triples
             self.model = self._bind(bound, weights, forbidden, index, entries, dense)
 
     def _bind(self, bound, weights, forbidden, index, entries, dense):
-        """The chain that does what is asked for in the least time."""
-        coef, vectors, transitions, *further = weights
+        """Return the fastest chain that can do what was asked for."""
+        coef, vectors, transitions, *pair_parts = weights
         n_classes, ld = len(self.classes), self._ld
-        # without any such weight, first order with one table is enough
+        # without weights of pairs of features and of triples, one table of first order
         pairs, triples = (
             PairSupport.stored(part) if part is not None and part.nnz else None
-            for part in further
+            for part in pair_parts
         )
-        given = [part.data for part in further if part is not None]
+        given = [part.data for part in pair_parts if part is not None]
         plain = pairs is None and triples is None
         if not plain:
-            self._further = np.concatenate(given, dtype=np.float64)
+            self._pair_weights = np.concatenate(given, dtype=np.float64)
             dense = True
-        # these chains are decoded in double precision
+        # `BoundChain` computes in double precision
         if dense:
             coef = coef.astype(np.float64, copy=False)
         rows = padded_rows(coef, ld)
@@ -139,15 +139,17 @@ class FittedChain:
         )
 
     def _workspace(self):
-        if self._tail is None:  # chains that only decode bring their own
+        if self._tail is None:  # chains that only decode need none
             return None
-        return self.model.workspace_of_rows(self._emission, self._tail, self._further)
+        return self.model.workspace_of_rows(
+            self._emission, self._tail, self._pair_weights
+        )
 
     def decode(self):
-        """Numbers of the best labels, flat, and their scores."""
+        """Return numbers of the best labels, flat, and scores of the labelings."""
         codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
         scores = np.empty(len(self._numbers))
-        # operations of products with the weights, and of Viterbi
+        # work: operations of products with the weights, and of Viterbi
         stored = self.packed.stored
         size = stored.data.size if self.packed.is_sparse else stored.size
         work = (size + codes.size * len(self.classes)) * self._ld
@@ -159,13 +161,13 @@ class FittedChain:
         return codes, self._of_all(scores, 0.0)
 
     def likely(self):
-        """Numbers of the allowed labels with most right ones by expectation, flat."""
+        """Return the allowed labels with the highest expected number correct, flat."""
         codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
         self._run_posterior(write_likely_labels, out=codes)
         return codes
 
     def topk(self, k):
-        """The k best labelings of each sequence, and their scores, as lists."""
+        """Return the k best labelings of each sequence, and their scores, as lists."""
         packed, n = self.packed, len(self._numbers)
         k = min(k, len(self.classes) ** min(int(packed.lengths.max()), 64))
         codes = np.empty(packed.offsets[-1] * k, dtype=np.int32)
@@ -188,11 +190,11 @@ class FittedChain:
         return labelings, [row[:n] for row, n in zip(scores, counts, strict=True)]
 
     def marginals(self):
-        """Probability of each label at each position, stacked."""
+        """Return the probability of each label at each position, stacked."""
         return self._sums(None)
 
     def entropies(self):
-        """Entropy of the labelings of each sequence."""
+        """Return the entropy of the labelings of each sequence."""
         self._check_order("entropy")
         entropies = np.empty(len(self._numbers))
         self._sums(entropies)
@@ -204,17 +206,17 @@ class FittedChain:
         return nodes[:, : len(self.classes)]
 
     def log_proba(self, forbidden):
-        """Log-probability of each sequence that no label is a forbidden one.
+        """Return the log-probability of each sequence that no label is forbidden.
 
-        These are in an array of shape (n_positions, n_classes), uint8.
+        `forbidden` is an array of shape (n_positions, n_classes), uint8.
         """
         found = np.empty(len(self._numbers))
         self._run_posterior(write_log_proba, forbidden, out=found)
-        # by rounding they may be above
+        # rounding errors may lift a log-probability above 0
         return np.minimum(self._of_all(found, 0.0), 0.0)
 
     def span_probabilities(self, kinds, begins, starts, stops, kinds_of_spans):
-        """Probabilities that spans are in the labeling.
+        """Return the probabilities of spans.
 
         Parameters
         ----------
@@ -226,7 +228,7 @@ class FittedChain:
             Flat positions, ascending, and kinds.
         """
         self._check_order("predict_entities")
-        # sequences with positions, whose kernel counts positions from zero
+        # the kernel counts the positions of each sequence from zero
         offsets = self.packed.offsets[self._numbers]
         first = np.searchsorted(starts, offsets).astype(np.intp)
         base = offsets[np.searchsorted(offsets, starts, "right") - 1]
@@ -243,7 +245,7 @@ class FittedChain:
         return np.minimum(found, 1.0)
 
     def _check_order(self, method):
-        """Raise an error where labelings are no Markov chain of first order."""
+        """Raise an error for order=2: the labels are no first-order Markov chain."""
         if len(self._numbers) and self.model.n_triples:
             raise ValueError(
                 f"{method} is for order=1: with order=2 use log_proba, predict_proba "
@@ -251,7 +253,8 @@ class FittedChain:
             )
 
     def _run_posterior(self, write, *arrays, out):
-        """Run a function of `_posterior.pyx`, and check that labelings are allowed."""
+        """Run a function of `_posterior.pyx`, and check that each sequence has a
+        labeling."""
         log_partition = np.empty(len(self._numbers))
         self._run(
             lambda a, b: write(
@@ -268,7 +271,7 @@ class FittedChain:
         self._check_feasible(log_partition)
 
     def split(self, flat):
-        """A flat array cut into sequences."""
+        """Return a flat array cut into sequences."""
         bounds = self.packed.offsets.tolist()
         return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
@@ -278,7 +281,7 @@ class FittedChain:
             run_in_chunks(function, len(self._numbers), self.n_jobs, work)
 
     def _of_all(self, values, default):
-        """Values of the sequences with positions, and a default for the others."""
+        """Return values of all sequences: a default for those without positions."""
         if len(values) == len(self.packed):
             return values
         shape = len(self.packed), *values.shape[1:]
@@ -296,7 +299,7 @@ class FittedChain:
 
 
 def _check_weights(name, value, shape):
-    """Raise an error for weights that do not belong together: they can be set."""
+    """Raise an error for weights, which users may set, whose shapes do not match."""
     if np.shape(value) != shape:
         raise ValueError(f"{name} has shape {np.shape(value)}, it must have {shape}")
     if is_sparse(value):
@@ -304,9 +307,9 @@ def _check_weights(name, value, shape):
 
 
 def padded_rows(coef, ld):
-    """coef as rows of length ld, one per feature; a view if coef is a view of such.
+    """Return coef as rows of length ld, one per feature, in its precision.
 
-    In single precision if coef is.
+    If coef is a view of such rows, returns these rows without a copy.
     """
     n_classes, n_features = coef.shape
     base, code = coef.base, "f" if coef.dtype.char == "f" else "d"
@@ -318,7 +321,7 @@ def padded_rows(coef, ld):
         and base.strides == (width,)
     ):
         if code == "d" and coef.size:
-            # a tenth of the time, which is that of a token
+            # a tenth of the time of `address`, which is as long as decoding one token
             first = entries_before(base, coef)
         else:
             first = (address(coef) - address(base)) // width

@@ -1,7 +1,7 @@
 """Chains some of whose labels were not observed, for losses that need all of them.
 
-Completing the labels by decoding and training on them take turns (Yu and Joachims,
-2009); the first weights come from the runs of observed labels.
+Rounds of training alternate with decoding, which completes the labels (Yu and
+Joachims, 2009); the first weights come from the runs of observed labels.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ class IncompleteChain(Trainable):
     data : TrainingData
         Sequences with known and unknown labels.
     bind : callable
-        ``bind(data, labels=None, mask=..., boundary=True)`` returns the chain bound
+        ``bind(data, labels=None, mask=..., boundary=True)`` returns a chain bound
         to data, with other labels, constraints, or without weights of the ends.
     mask : ndarray, SparseMask or None
         Forbidden transitions as scores.
@@ -40,14 +40,14 @@ class IncompleteChain(Trainable):
     latest : BoundChain
         The chain of the last round, at first the runs.
     by_factors : bool
-        Whether rounds are trained by factors, each with the pairs of those before.
+        Whether rounds are trained by factors, which keep the pairs of earlier rounds.
     """
 
     def __init__(self, data, bind, mask, pairs, triples):
         self.data, self.mask, self.pairs = data, mask, pairs
         self.triples = triples
         self._bind = bind
-        # runs start and end anywhere
+        # runs may start and end with any label, as they begin and end within sequences
         if isinstance(mask, SparseMask):
             mask = mask.without_ends()
         elif mask is not None:
@@ -55,9 +55,9 @@ class IncompleteChain(Trainable):
             mask[:2] = 0.0
         observed = known_runs(data) if data.known.any() else data
         self.runs = bind(observed, mask=mask, boundary=False)
-        # a solver sees no difference between the models of different completions
+        # chains of different completions differ in labels only
         self.surrogate = self.runs.surrogate
-        # by which "auto" chooses among them
+        # attributes by which solver="auto" chooses
         self.n_examples, self.n_weights = len(data.packed), self.runs.n_weights
         for name in ("entropy_dual_size", "entropy_dual_bytes", "visit_work", "ld",
                      "starts", "on_disk"):  # fmt: skip
@@ -69,7 +69,7 @@ class IncompleteChain(Trainable):
 
     @property
     def completion(self):
-        """What completes labels between rounds."""
+        """The object that completes labels between rounds: this one."""
         return self
 
     @property
@@ -91,17 +91,18 @@ class IncompleteChain(Trainable):
 
     @property
     def views_need_data(self):
-        """Whether `views` knows more than the layout of all chains."""
+        """Whether `views` depends on data, beyond the layout of all chains."""
         return self.runs.views_need_data
 
     def views(self, w):
-        """Named views of the flat weights of any round."""
+        """Return named views of the flat weights of any round."""
         return self.runs.views(w)
 
     def complete(self, weights, n_jobs=None, layout=None):
-        """Labels, the unobserved ones completed by decoding at the given weights.
+        """Return all labels, unobserved ones completed by decoding at the given
+        weights.
 
-        These have the layout of the chain, or that of its factors if it is given.
+        Weights have the layout of the chain, or of its factors if `layout` is given.
         """
         data, n_classes = self.data, len(self.data.classes)
         forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
@@ -138,7 +139,7 @@ class IncompleteChain(Trainable):
         return labels
 
     def with_labels(self, labels):
-        """The chain bound to completed labels."""
+        """Return the chain bound to completed labels."""
         before, self.latest = self.latest, self._bind(self.data, labels=labels)
         if self.by_factors:
             self.latest.stored_pairs = factor_model(before).entries()[:2]
@@ -146,9 +147,7 @@ class IncompleteChain(Trainable):
 
 
 class RoundFactors:
-    """The layout of weights of factors, those of earlier rounds included.
-
-    Every round knows the pairs of labels of the rounds before.
+    """The layout of weights of factors, in which each round keeps all earlier pairs.
 
     Parameters
     ----------
@@ -160,12 +159,12 @@ class RoundFactors:
         self._chain = chain
 
     def views(self, w):
-        """Named views of the flat weights of any round."""
+        """Return named views of the flat weights of any round."""
         return factor_model(self._chain.latest).views(w)
 
     def prediction(self, X, w, forbidden_labels):
-        """The chain with flat weights; see `SparseChain`."""
-        # the first round knows nothing of the ends of sequences
+        """Return the chain with flat weights; see `SparseChain`."""
+        # factors of the first round, which are of runs, have no constraints of the ends
         ends = self._chain.mask_ends
         factors = factor_model(self._chain.latest)
         return factors.prediction(X, w, forbidden_labels, ends)
@@ -178,7 +177,7 @@ def _(model: IncompleteChain):
 
 
 def known_runs(data):
-    """Runs of observed labels as sequences of their own, with their weights."""
+    """Return runs of observed labels as sequences of their own, with their weights."""
     offsets, known = data.packed.offsets, data.known
     starts = known.copy()
     starts[1:] &= ~known[:-1]

@@ -1,4 +1,4 @@
-"""Costs of pairs of neighboring labels, as chains add them to tables of positions."""
+"""Costs of pairs of neighboring labels, which chains add to tables of positions."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 class NeighborCosts:
-    """What every pair of labels costs, for each group of observed pairs.
+    """The cost of every pair of labels, for each group of observed pairs.
 
     Parameters
     ----------
     groups : ndarray of shape (n_labels, n_labels), int
         The group of each observed pair.
     tables : ndarray of shape (n_groups, n_labels, n_labels)
-        What pairs cost in each group, before the division.
+        Costs of all pairs in each group, before the division by the length.
     """
 
     def __init__(self, groups, tables):
@@ -22,7 +22,7 @@ class NeighborCosts:
 
     @classmethod
     def of(cls, loss, classes):
-        """The costs of a task loss, or an error if they are none.
+        """Return the costs of a task loss, or raise an error if they are not valid.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class NeighborCosts:
         return cls(groups.astype(np.int32), tables)
 
     def padded(self, ld):
-        """The tables with rows of ld."""
+        """Return the tables with rows padded to ld."""
         n_groups, n_labels, _ = self.tables.shape
         out = aligned_zeros(self.tables.size // n_labels * ld)
         out = out.reshape(n_groups, n_labels, ld)
@@ -60,10 +60,11 @@ class NeighborCosts:
         return out
 
     def of_positions(self, labels, sizes, starts, known, loss_length):
-        """The group of the pair that ends at each position, and its factor.
+        """Return the group of the pair that ends at each position, and a factor of its
+        cost.
 
-        The factor is 0 where one of the labels was not observed. At first positions,
-        which end no pair, neither means anything.
+        The factor is 0 where one of the labels was not observed. No pair ends at the
+        first position of a sequence, whose group and factor are not read.
         """
         share = position_costs(
             labels, sizes, starts, len(self.groups), None, known, loss_length

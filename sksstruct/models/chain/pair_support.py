@@ -1,7 +1,7 @@
-"""Features on pairs of labels: which columns, and which of their weights exist.
+"""Features on pairs of labels: their columns, and the weights that exist.
 
 A feature j of position t that is named in `transition_features` adds its value times a
-weight of (j, y_{t-1}, y_t) to the score. Weights exist for what was seen together.
+weight of (j, y_{t-1}, y_t) to the score. A weight exists if its triple was seen.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ class PairSupport:
     keys : ndarray of int64
         ``(feature * n_labels + from) * n_labels + to``, ascending.
     n_features, n_labels : int
-        What the triples are made of.
+        Numbers of features and of labels.
 
     Attributes
     ----------
@@ -32,14 +32,14 @@ class PairSupport:
 
     @classmethod
     def seen(cls, data, columns):
-        """What training data have together: a feature, a label and the one before it.
+        """Return the triples (feature, label before, label) that training data contain.
 
         Parameters
         ----------
         data : TrainingData
             Sequences with labels.
         columns : ndarray of int
-            The features that have such weights.
+            The features that have weights on pairs of labels.
         """
         n_features, n_labels = data.packed.n_features, len(data.classes)
         rows = pair_rows(data.packed.values, columns).tocoo()
@@ -57,32 +57,34 @@ class PairSupport:
 
     @classmethod
     def stored(cls, coef):
-        """Those that a CSR array of shape (n_features, n_labels**2) stores."""
+        """Return the triples that a CSR array of shape (n_features, n_labels**2)
+        stores."""
         n_features, n_pairs = coef.shape
         feature = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(coef.indptr))
         return cls(feature * n_pairs + coef.indices, n_features, round(n_pairs**0.5))
 
     def coef(self, weights):
-        """The weights as a CSR array of shape (n_features, n_labels**2)."""
+        """Return the weights as a CSR array of shape (n_features, n_labels**2)."""
         shape = self.n_features, self.n_labels**2
         feature, pair = np.divmod(self.keys, shape[1])
         indptr = np.searchsorted(feature, np.arange(self.n_features + 1))
         return sparse.csr_array((np.array(weights), pair, indptr), shape=shape)
 
     def union(self, other):
-        """The triples of both."""
+        """Return the triples of both supports."""
         keys = np.union1d(self.keys, other.keys)
         return PairSupport(keys, self.n_features, self.n_labels)
 
     def places_in(self, other):
-        """Where the weights are among those of a support that has all of them."""
+        """Return the places of the weights in a support that contains this one."""
         return np.searchsorted(other.keys, self.keys)
 
     def tables(self, ld):
-        """The features that have weights, where theirs begin, and cells of tables.
+        """Return features with weights, their first weights, and cells of tables.
 
-        Cells are ``from * ld + to``. Returns features, starts (with the end of the last
-        one) and cells.
+        Cells are ``from * ld + to``. The list of first weights ends with the total
+        number.
+        Returns features, first weights and cells.
         """
         feature, pair = np.divmod(self.keys, self.n_labels**2)
         columns, starts = np.unique(feature, return_index=True)
@@ -91,19 +93,19 @@ class PairSupport:
 
 
 def no_support(n_features, n_labels):
-    """A support without any weight."""
+    """Return a support without any weight."""
     return PairSupport(np.zeros(0, dtype=np.int64), n_features, n_labels)
 
 
 def seen_triples(data):
-    """The triples of consecutive labels in training data, as a `PairSupport`.
+    """Return the triples of consecutive labels in training data, as a `PairSupport`.
 
     The feature of a triple is its first label.
     """
     n, labels = len(data.classes), data.labels.astype(np.int64)
     known = np.ones(len(labels), dtype=bool) if data.known is None else data.known
     inside = known[:-2] & known[1:-1] & known[2:]
-    # none goes from one sequence to the next
+    # no triple crosses the boundary of two sequences
     for before in (1, 2):
         ends = data.packed.offsets[1:-1] - before
         inside[ends[(ends >= 0) & (ends < len(inside))]] = False
@@ -112,23 +114,23 @@ def seen_triples(data):
 
 
 def all_triples(n_labels):
-    """All triples of labels, as a `PairSupport`."""
+    """Return all triples of labels, as a `PairSupport`."""
     return PairSupport(np.arange(n_labels**3, dtype=np.int64), n_labels, n_labels)
 
 
 def pair_rows(values, columns):
-    """Some columns of stacked features as CSR in double precision, without zeros."""
+    """Return some columns of stacked features as CSR in float64, without zeros."""
     mixed = isinstance(values, MixedRows)
     chosen = values.select(columns) if mixed else values[:, columns]
     rows = sparse.csr_array(chosen, dtype=np.float64)
-    # an explicit zero would make a weight that nothing was seen with
+    # an explicit zero would get a weight that no labeling reads
     rows.eliminate_zeros()
     rows.sort_indices()
     return rows
 
 
 def pair_columns(chosen, n_features, names):
-    """Columns that `transition_features` chooses, ascending.
+    """Return the columns that `transition_features` chooses, ascending.
 
     Parameters
     ----------
@@ -137,7 +139,7 @@ def pair_columns(chosen, n_features, names):
     n_features : int
         Number of columns.
     names : sequence of str or None
-        Their names.
+        Names of the columns.
     """
     argument = "transition_features"
     if isinstance(chosen, str):
@@ -180,7 +182,7 @@ def pair_columns(chosen, n_features, names):
 
 
 def _names(names, chosen):
-    """The names of the columns, or an error where they have none."""
+    """Return the names of the columns, or raise an error if there are none."""
     if names is None:
         raise ValueError(
             f"transition_features={chosen!r:.80} names features, but those of X have "
