@@ -5,9 +5,9 @@ from sksstruct.models.tables._feature_rows cimport FeatureRows
 
 
 cdef struct Block:
-    # a matrix of weights, and the rows of features that it scores
+    # a matrix of weights, and the rows of features that it multiplies
     Py_ssize_t n_features, n_columns, ld
-    # the first of the flat weights
+    # place of the first weight among the flat weights
     Py_ssize_t first_weight
     bint has_bias
     # rows of example i: offsets[i]:offsets[i + 1]
@@ -21,20 +21,20 @@ cdef inline Py_ssize_t n_rows_of(const Block* block, Py_ssize_t i) noexcept nogi
     return block.offsets[i + 1] - block.offsets[i]
 
 
-# final: nobody derives from it
+# final: spares virtual calls
 @cython.final
 cdef class WeightBlocks:
-    # `_blocks.pyx` states each
+    # attributes and methods: see `_blocks.pyx`
     cdef readonly Py_ssize_t n_blocks, n_row_blocks, n_weights, n_other, row_size
     cdef readonly Py_ssize_t first_cell, n_cells, n_shared
     cdef readonly object table_sizes
     cdef readonly list shapes
     cdef Block* blocks
-    # of each example, what the features of the shared block are; NULL: one
+    # feature of the shared block in each example; NULL if all are one
     cdef const double* factors
-    # a bias for blocks that have none
+    # a bias of zeros, for blocks without bias
     cdef const double* _zeros
-    cdef object _owned
+    cdef object _arrays
 
     cdef int _bind_shared(self, Block* block, rows) except -1
     cdef int _bind_rows(self, Block* block, FeatureRows features, offsets) except -1

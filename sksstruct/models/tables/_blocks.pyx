@@ -4,14 +4,14 @@ An example i has, for each block b of weights, rows of features F_b, and
 
     theta_b = F_b W_b + bias_b,     A_i^T d = F_b^T d_b (and the sum of the rows of d_b)
 
-are its table (rows x columns) and what a change d of all tables does to the weights.
+are its table (rows x columns) and the image of a change d of all tables in the weights.
 Flat weights are the blocks in order, each of n_features rows, and one for the bias
-where there is one, of ld columns: one where the block has one column, else padded. The
+if there is one, of ld columns: one if the block has one column, else padded. The
 tables of an example follow each other, and a key is the place of an entry.
 
-The last block may be shared: one row of weights, which every example has once, with a
-feature that is a number. Its entries are cells. So are the weights beyond the blocks,
-which follow it.
+The last block may be shared: one row of weights, which every example reads once, times
+a feature that is a number. Entries of the shared block are cells, and so are the
+weights beyond the blocks, which follow it.
 """
 
 from math import gcd
@@ -31,7 +31,7 @@ from sksstruct.utils.packed import PackedSequences
 
 def block_ld(n_columns):
     """Return the length of a row of weights."""
-    # a single column would be padded to four, of which three are zeros
+    # no padding, which would make a single column four times as large
     return 1 if n_columns == 1 else padded_length(n_columns)
 
 
@@ -49,7 +49,7 @@ cdef class WeightBlocks:
     ----------
     blocks : list of (rows, offsets, n_columns, has_bias)
         Blocks of weights. `rows` are the features of all examples, `PackedSequences` or
-        what these may hold; `offsets` is where those of each example begin.
+        the arrays that these hold; `offsets` are the first rows of the examples.
     n_examples : int
         Number of examples.
     other_weights : int
@@ -62,16 +62,16 @@ cdef class WeightBlocks:
     Attributes
     ----------
     n_blocks, n_row_blocks, n_weights : int
-        Numbers of blocks, of those that are not shared, and of flat weights.
+        Numbers of blocks, of blocks that are not shared, and of flat weights.
     n_other : int
         Number of weights beyond those of the blocks.
     n_shared, first_cell, n_cells : int
         Number of cells that are entries of the shared block, with its padding; the
-        first flat weight that is a cell, and the number of all cells.
+        first flat weight that is a cell; the number of all cells.
     row_size : int
-        A number of weights that divides the rows of all blocks.
+        A number of weights that divides the length of rows in all blocks.
     shapes : list
-        For each block, where the rows of examples begin, and the number of columns.
+        For each block, the first rows of the examples, and the number of columns.
     table_sizes : ndarray of shape (n_examples,)
         Numbers of entries of the tables of each example.
     """
@@ -84,7 +84,7 @@ cdef class WeightBlocks:
         self.blocks = <Block*> calloc(max(len(blocks), 1), sizeof(Block))
         if self.blocks == NULL:
             raise MemoryError()
-        self._owned, self.n_blocks, self.shapes = [], len(blocks), []
+        self._arrays, self.n_blocks, self.shapes = [], len(blocks), []
         self.n_row_blocks = self.n_blocks
         self.table_sizes = np.zeros(n_examples, dtype=np.intp)
         widest = 1
@@ -109,35 +109,35 @@ cdef class WeightBlocks:
         self.n_weights += other_weights
         self.n_cells = self.n_shared + other_weights
         self.n_other, self.row_size = other_weights, self._common_row()
-        # one row for all blocks without a bias
+        # one row of zeros serves as the bias of all blocks without a bias
         zeros = aligned_zeros(widest)
         self._zeros = &zeros[0]
-        self._owned.append(zeros)
+        self._arrays.append(zeros)
 
     def __dealloc__(self):
         free(self.blocks)
 
     def _common_row(self):
-        """Return the `row_size` of these blocks."""
+        """Return the largest `row_size` that fits the blocks."""
         cdef Py_ssize_t number, size = 0
         cdef Block* block
         for number in range(self.n_blocks):
             block = &self.blocks[number]
-            # single columns are read by cache lines, on which every block begins
+            # blocks of one column are read by cache lines, on which every block begins
             size = gcd(size, 8 if block.ld == 1 else block.ld)
             size = gcd(size, block.first_weight)
         return max(size, 1)
 
     cdef int _bind_shared(self, Block* block, rows) except -1:
-        """Note that the last block is shared, and what its features are."""
+        """Make the last block the shared one, and store its features."""
         cdef const double[::1] factors
         self.n_row_blocks = self.n_blocks - 1
-        # with the padding of the block
+        # rounded up, with the padding of the block
         self.n_shared = (block.ld + 7) // 8 * 8
         factors = np.ascontiguousarray(rows[:, 0], dtype=np.float64)
         if (rows != 1.0).any():
             self.factors = &factors[0]
-            self._owned.append(factors)
+            self._arrays.append(factors)
         return 0
 
     cdef int _bind_rows(self, Block* block, FeatureRows features, offsets) except -1:
@@ -145,7 +145,7 @@ cdef class WeightBlocks:
         cdef const Py_ssize_t[::1] starts = offsets
         block.offsets, block.rows = &starts[0], <void*> features
         block.n_features = features.n_features
-        self._owned += [offsets, features]
+        self._arrays += [offsets, features]
         self.shapes += [offsets, block.n_columns]
         return 0
 
@@ -154,12 +154,12 @@ cdef class WeightBlocks:
         cdef Block* block = &self.blocks[number]
         n, ld, first = block.n_features, block.ld, block.first_weight
         rows = w[first:first + (n + block.has_bias) * ld].reshape(-1, ld)
-        # without the padding
+        # without padding
         rows = rows[:, :block.n_columns]
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
     cdef Py_ssize_t rows_end(self, Py_ssize_t i) noexcept nogil:
-        """Return where the tables of rows end: keys from here on are cells."""
+        """Return the end of the tables of rows: keys from here on are cells."""
         cdef Py_ssize_t number, end = 0
         for number in range(self.n_row_blocks):
             end += self.blocks[number].ld * n_rows_of(&self.blocks[number], i)
@@ -169,7 +169,7 @@ cdef class WeightBlocks:
 
     cdef Py_ssize_t fill_rows(self, Py_ssize_t i, const double* weights,
                               double* table) noexcept nogil:
-        """table = A_i weights, for the blocks that are not shared; returns its end"""
+        """table = A_i weights for blocks that are not shared; returns its length"""
         cdef Py_ssize_t number
         cdef const double* first = table
         cdef const double* coef
@@ -186,17 +186,17 @@ cdef class WeightBlocks:
 
     cdef void fill_block(self, Py_ssize_t number, Py_ssize_t i, const double* coef,
                          const double* bias, double* table) noexcept nogil:
-        """table = the rows of an example times coef, and the bias"""
+        """table = the rows of an example times coef, plus the bias"""
         cdef Block* block = &self.blocks[number]
         cdef Py_ssize_t first = block.offsets[i], n_rows = n_rows_of(block, i), row
-        # A column's weights lie side by side, which the kernels for whole vectors of
-        # labels cannot make use of.
+        # Kernels for whole vectors of labels do not fit a single column, whose weights
+        # are consecutive.
         if block.ld == 1:
             for row in range(n_rows):
                 table[row] = bias[0] + (<FeatureRows> block.rows).spread_dot(
                     first + row, coef)
         elif n_rows:
-            # with the padding, where other examples may have left something
+            # the padding is written too, as another example may have left numbers there
             (<FeatureRows> block.rows).scores_of_rows(
                 first, n_rows, coef, block.ld, block.ld, bias, table)
 
@@ -228,7 +228,7 @@ cdef class WeightBlocks:
             for row in range(block.offsets[i], block.offsets[i + 1]):
                 entries = (<FeatureRows> block.rows).row(row)
                 catch_up_entries(weights, size, block, &entries)
-                # a dense row has all features, and the others have no more
+                # a dense row has all features, so that other rows add none
                 if entries.index == NULL:
                     break
             if n_rows_of(block, i):
@@ -237,7 +237,7 @@ cdef class WeightBlocks:
             if block.has_bias:
                 catch_up_some(weights, size, block.first_weight
                               + block.n_features * block.ld, block.ld)
-        # which of the cells an example reads is known to the model only
+        # all cells: only the structure knows which of them the example reads
         catch_up_some(weights, size, self.first_cell, self.n_cells)
 
 
@@ -256,8 +256,8 @@ cdef inline void catch_up_entries(LazyWeights weights, Py_ssize_t size,
 
 cdef inline void catch_up_some(LazyWeights weights, Py_ssize_t size, Py_ssize_t first,
                                Py_ssize_t count) noexcept nogil:
-    """Bring the rows of `size` weights up to date that hold `count` from the first."""
+    """Bring the weights first <= weight < first + count up to date, by whole rows."""
     cdef Py_ssize_t row
-    # with single columns these hold others too, which does no harm
+    # a row may hold further weights, which are brought up to date too
     for row in range(first // size, (first + count - 1) // size + 1 if count else 0):
         weights.catch_up(row)

@@ -8,43 +8,43 @@ from sksstruct.models.tables._gram cimport GramMatrices
 
 
 cdef struct RowChange:
-    # the rows of a block in which d may not be zero, from the first of the example's
+    # rows of a block, counted from the example's first, in which d may not be zero
     int32_t* rows
     char* listed
     Py_ssize_t count
 
 
 cdef struct Change:
-    # the change of the entries of the tables of rows
+    # change of the entries of the tables of rows
     double* d
-    # keys that were written to since the last scan, each once, but for those of the
-    # first block where a scan looks at all of them
+    # keys written since the last scan, each once; without keys of the first block if a
+    # scan searches all of its rows
     int32_t* keys
     char* key_listed
     Py_ssize_t n_keys
-    # of each block, once d was scanned
+    # rows of each block, once d was scanned
     RowChange* blocks
     bint scanned
-    # the change of the weights that are cells; those that were written to, each once
+    # change of the weights that are cells, and the list of written cells, each once
     double* cells
     int32_t* changed_cells
     char* cell_listed
     Py_ssize_t n_changed_cells
-    # for products with features: of a row, of a row of features, of a block of weights
+    # scratch for products with features: sums of rows, a spread row of features, F' d
     double* bias
     double* spread
     double* product
 
 
 cdef struct Extents:
-    # where the keys end that are not listed, and those of the tables of rows
+    # first key that is listed when written, and end of the keys of tables of rows
     Py_ssize_t dense, rows
-    # what changes of cells are multiplied by
+    # factor of the changes of cells
     double factor
 
 
 cdef inline void list_cell(Change* change, Py_ssize_t cell) noexcept nogil:
-    """Note that a cell was written to."""
+    """List a written cell, once."""
     if not change.cell_listed[cell]:
         change.cell_listed[cell] = 1
         change.changed_cells[change.n_changed_cells] = <int32_t> cell
@@ -60,11 +60,11 @@ cdef inline void add_cell(Change* change, Py_ssize_t cell,
 
 cdef inline void add_cells(Change* change, Py_ssize_t first, Py_ssize_t n_cells,
                            const double* values, double tiny) noexcept nogil:
-    """Add to the change of some cells what is more than tiny.
+    """Add changes of consecutive cells that exceed tiny in absolute value.
 
-    The rest would make lists of changed weights as long as a table.
+    Smaller changes would make the list of changed cells as long as a table.
     """
-    # local: a compiler reads fields again after each write to a flag
+    # local copies, as a compiler reloads fields after each write to a flag
     cdef double* cells = change.cells + first
     cdef char* listed = change.cell_listed + first
     cdef int32_t* changed = change.changed_cells
@@ -114,8 +114,8 @@ cdef inline double plus_cells(const Change* change, double total) noexcept nogil
 
 
 cdef inline double without_rounding(double change, double tiny) noexcept nogil:
-    """Return a change, or zero where it is smaller than tiny."""
-    # a product, and not a branch; what is no number stays that
+    """Return a change, or zero if its absolute value is below tiny."""
+    # a product instead of a branch; NaN stays NaN, as it compares false
     cdef bint is_tiny = change * change < tiny * tiny
     return change * (1 - is_tiny)
 
@@ -124,10 +124,10 @@ cdef inline void set_mean(
     Change* change, Py_ssize_t ld, Py_ssize_t rows_end, double tiny, Py_ssize_t n_keys,
     const int32_t* keys, const double* values, double coef
 ) noexcept nogil:
-    """Make an empty change coef times a mean, listing rows and cells on the way.
+    """Make an empty change coef times a mean, and list its rows and cells.
 
-    There is one block with rows, of which a scan would look at all keys. Keys ascend;
-    those from `rows_end` on are cells.
+    There is one block with rows, which a scan would search. Keys ascend; keys from
+    `rows_end` on are cells.
     """
     cdef double* d = change.d
     cdef double* cells = change.cells - rows_end
@@ -137,13 +137,13 @@ cdef inline void set_mean(
     cdef Py_ssize_t n_rows = 0, n_cells = 0, k = 0, row, last = -1
     cdef double rows_of_key = 1.0 / ld, value
     cdef bint changes
-    # No branches, which could not be foretold: what the list has no use for is written
-    # beyond its end.
+    # Without branches, which the processor would mispredict: a row that is not listed
+    # is written after the list's end, where the next row overwrites it.
     while k < n_keys and keys[k] < rows_end:
         value = without_rounding(coef * values[k], tiny)
         changes = value != 0.0
         d[keys[k]] = value
-        # a multiplication is faster than a division; the half keeps it exact
+        # a multiplication is faster than a division; 0.5 keeps the floor exact
         row = <Py_ssize_t> ((keys[k] + 0.5) * rows_of_key)
         rows[n_rows] = <int32_t> row
         n_rows += changes & (row != last)
@@ -157,10 +157,10 @@ cdef inline void set_mean(
     change.scanned = True
 
 
-# final: nobody derives from it
+# final: spares virtual calls
 @cython.final
 cdef class Changes:
-    # `_change.pyx` states each
+    # methods: see `_change.pyx`
     cdef WeightBlocks _layout
     cdef readonly GramMatrices grams
     cdef Py_ssize_t _max_rows, _n_examples
@@ -181,9 +181,9 @@ cdef class Changes:
     cdef int products(self, Change* change, Py_ssize_t i,
                       double* table) except -1 nogil
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil
-    # of one block
+    # methods for one block
     cdef void _list_rows(self, Change* change, Py_ssize_t i) noexcept nogil
-    cdef void _form(self, Change* change, Py_ssize_t number, Py_ssize_t i,
-                    const double* d) noexcept nogil
-    cdef double _clear_formed(self, Change* change, Py_ssize_t number,
-                              Py_ssize_t i) noexcept nogil
+    cdef void _form_product(self, Change* change, Py_ssize_t number, Py_ssize_t i,
+                            const double* d) noexcept nogil
+    cdef double _clear_product(self, Change* change, Py_ssize_t number,
+                               Py_ssize_t i) noexcept nogil

@@ -1,17 +1,18 @@
-"""A change of the mean parameters of one example, and what it does to the weights.
+"""A change of the mean parameters of one example, and its image in the weights.
 
-    d           the change: one number for each entry of the tables of rows
-    A_i^T d     the same change in the space of weights
+    d           the change: a number for each entry of the tables of rows
+    A_i^T d     its image in the space of weights
 
 A change is collected in d, key by key. The entries of a shared row of weights, and
 weights beyond the blocks, are cells: their change is collected in the space of weights.
-A scan finds the rows in which d is more than rounding error; all further work is done
+A scan lists the rows in which d is more than rounding error; norms and updates use
+these rows only. With the Gram matrix K_i = F_i F_i^T of the rows of features of a
 for these rows only. With the Gram matrix K_i = F_i F_i^T of the rows of features of a
 block, and 1 added to its entries where there is a bias,
 
     |A_i^T d|^2 = sum over blocks of sum_{t,s} K_i[t,s] <d_t, d_s>  +  |cells|^2
 
-Where the matrix is not kept, F_i^T d is formed, at the same result.
+If no matrix is kept, F_i^T d is formed, with the same result.
 """
 
 from libc.stdint cimport int32_t
@@ -47,7 +48,7 @@ cdef double column_norm(const RowChange* rows, Py_ssize_t size, const double* gr
     cdef const double* row
     for p in range(rows.count):
         row, inner = gram + rows.rows[p] * size, 0.0
-        # the lower half counts twice, and the diagonal once
+        # half of the symmetric sum: pairs p > q, and half of the diagonal
         for q in range(p):
             inner += (row[rows.rows[q]] + shift) * d[rows.rows[q]]
         inner += 0.5 * (row[rows.rows[p]] + shift) * d[rows.rows[p]]
@@ -57,9 +58,9 @@ cdef double column_norm(const RowChange* rows, Py_ssize_t size, const double* gr
 
 cdef inline void touch_entries(const Block* block, const RowEntries* entries,
                                Weights weights) noexcept nogil:
-    """Tell that the weights of the features of a row changed."""
+    """Mark the weights of the features of a row as changed."""
     cdef Py_ssize_t entry, ld = block.ld, first = block.first_weight // ld
-    # nothing else to do: no call and no division for each row
+    # the usual case inline, without a call and a division for each row
     cdef bint marks = (not weights._truncates and weights._width == <size_t> ld
                        and block.first_weight % ld == 0)
     for entry in range(entries.count):
@@ -71,7 +72,7 @@ cdef inline void touch_entries(const Block* block, const RowEntries* entries,
 
 
 cdef class Changes:
-    """What a change does to the weights of a layout.
+    """The image of changes in the weights of a layout.
 
     Parameters
     ----------
@@ -80,8 +81,8 @@ cdef class Changes:
     n_examples : int
         Number of examples.
     max_rows : int
-        Labelings pick entries of at most about so many rows. A scan looks at all
-        entries of the first block for examples with no more rows than that.
+        Number of rows of which labelings pick entries, about. A scan searches all rows
+        of the first block in examples with at most max_rows rows.
     on_disk : bool, default=False
         Whether Gram matrices are stored in files.
     needs_grams : bool, default=False
@@ -108,7 +109,7 @@ cdef class Changes:
 
     cdef int prepare(self, Workspace workspace, Change* change,
                      Py_ssize_t n_keys) except -1:
-        """Make the memory of a change, with room for so many keys."""
+        """Allocate a change, with room for n_keys keys."""
         cdef Py_ssize_t number, most = 1, features = 0, n_blocks, n_rows, i
         cdef RowChange* rows
         n_blocks = self._layout.n_row_blocks
@@ -121,7 +122,7 @@ cdef class Changes:
             rows, n_rows = &change.blocks[number], 0
             for i in range(self._n_examples):
                 n_rows = max(n_rows, n_rows_of(&self._layout.blocks[number], i))
-            # a spare entry: it is written to before it is known whether the list grows
+            # a spare entry: kernels write a row before they know whether the list grows
             rows.rows, rows.listed = (
                 workspace.integers(n_rows + 1), workspace.flags(n_rows))
             most = max(most, self._layout.blocks[number].ld)
@@ -131,12 +132,12 @@ cdef class Changes:
         change.cell_listed = workspace.flags(self._layout.n_cells)
         change.bias = workspace.zeros(most)
         change.spread = workspace.zeros(features + 1)
-        # as much as the weights, where some matrix is not kept
+        # as long as the weights of a block, if some example keeps no matrix
         change.product = workspace.zeros(self.grams.longest_product())
         return 0
 
     cdef Extents extents(self, Py_ssize_t i) noexcept nogil:
-        """Return where the keys of an example are."""
+        """Return the ranges of the keys of an example."""
         cdef Extents out
         cdef Block* block = self._layout.blocks
         cdef Py_ssize_t n_rows = n_rows_of(block, i)
@@ -146,7 +147,7 @@ cdef class Changes:
         return out
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        """Ask for what says where rows and matrices are, or soon for themselves."""
+        """Prefetch pointers to rows and matrices, or if `soon` rows and matrices."""
         cdef Py_ssize_t number
         cdef Block* block
         for number in range(self._layout.n_row_blocks):
@@ -161,14 +162,14 @@ cdef class Changes:
     # ---- the rows that change ----
 
     cdef void scan(self, Change* change, Py_ssize_t i) noexcept nogil:
-        """List the rows of d that are not rounding error; the others become zero."""
+        """List the rows of d that are not rounding error; clear all other rows."""
         cdef Block* block = self._layout.blocks
         cdef Py_ssize_t n_rows
-        # the norm, and then two updates of vectors, may ask for the same change
+        # a norm and two updates of vectors may scan the same change
         if change.scanned:
             return
         if self._one_row:
-            # to look at it takes longer than to take it for changed
+            # searching the only row takes longer than treating it as changed
             change.blocks.count, change.scanned = 1, True
             return
         n_rows = n_rows_of(block, i)
@@ -180,14 +181,14 @@ cdef class Changes:
         change.scanned = True
 
     cdef void _list_rows(self, Change* change, Py_ssize_t i) noexcept nogil:
-        """List the rows of the keys that were listed."""
+        """List the rows of the listed keys."""
         cdef Block* block
         cdef RowChange* rows
         cdef Py_ssize_t k, key, row, start, end
         for k in range(change.n_keys):
             key = change.keys[k]
             change.key_listed[key] = 0
-            # what cancels but for rounding error would make weights look dense
+            # rounding errors of changes that cancel would make weights look dense
             if -TINY < change.d[key] < TINY:
                 change.d[key] = 0.0
                 continue
@@ -209,7 +210,7 @@ cdef class Changes:
         cdef double* d = change.d
         cdef Block* block
         cdef RowChange* rows
-        # a change that was given up before it was scanned may be anywhere
+        # a change that was abandoned before its scan may have any rows
         if not change.scanned:
             self.scan(change, i)
         for number in range(self._layout.n_row_blocks):
@@ -226,7 +227,7 @@ cdef class Changes:
 
     cdef int norm_of_rows(self, Change* change, Py_ssize_t i,
                           double* value) except -1 nogil:
-        """Write |A_i^T d|^2 without the part of the cells, which `plus_cells` adds."""
+        """Write |A_i^T d|^2 without the squares of cells, which `plus_cells` adds."""
         cdef Py_ssize_t number, size
         cdef const double* d = change.d
         cdef const double* gram
@@ -240,10 +241,10 @@ cdef class Changes:
             if not rows.count:
                 pass
             elif not self.grams.find(number, i, change.spread, &gram):
-                self._form(change, number, i, d)
+                self._form_product(change, number, i, d)
                 if block.has_bias:
                     total += square_of_row(block.ld, change.bias)
-                total += self._clear_formed(change, number, i)
+                total += self._clear_product(change, number, i)
             elif size == 1:
                 total += (gram[0] + shift) * square_of_row(block.ld, d)
             elif block.ld == 1:
@@ -255,8 +256,8 @@ cdef class Changes:
         value[0] = total
         return 0
 
-    cdef void _form(self, Change* change, Py_ssize_t number, Py_ssize_t i,
-                    const double* d) noexcept nogil:
+    cdef void _form_product(self, Change* change, Py_ssize_t number, Py_ssize_t i,
+                            const double* d) noexcept nogil:
         """Write F_i^T d of a block into `product`, and the sum of its rows."""
         cdef Block* block = &self._layout.blocks[number]
         cdef RowChange* rows = &change.blocks[number]
@@ -267,21 +268,21 @@ cdef class Changes:
         for k in range(rows.count):
             add_row(ld, 1.0, d + rows.rows[k] * ld, change.bias)
 
-    cdef double _clear_formed(self, Change* change, Py_ssize_t number,
-                              Py_ssize_t i) noexcept nogil:
+    cdef double _clear_product(self, Change* change, Py_ssize_t number,
+                               Py_ssize_t i) noexcept nogil:
         """Return the squared norm of `product`, which is zero afterwards."""
         cdef Block* block = &self._layout.blocks[number]
         cdef RowChange* rows = &change.blocks[number]
         cdef Py_ssize_t ld = block.ld, k
         cdef double total = 0.0
         cdef RowEntries entries
-        # dense rows of features have written to all of it
+        # dense features have written the whole product
         if not (<FeatureRows> block.rows).sparse:
             for k in range(block.n_features):
                 total += square_of_row(ld, change.product + k * ld)
             memset(change.product, 0, block.n_features * ld * sizeof(double))
             return total
-        # of sparse ones it is read where they wrote to: it is as long as the weights
+        # sparse features have written few rows of a product as long as the weights
         for k in range(rows.count):
             entries = (<FeatureRows> block.rows).row(block.offsets[i] + rows.rows[k])
             total += take_squares(ld, &entries, change.product)
@@ -304,7 +305,7 @@ cdef class Changes:
             ld, weights = block.ld, out + block.first_weight
             if rows.count:
                 scatter_rows(block, rows, i, scale, d, weights)
-            # weights that do not exist get nothing, and so stay zero
+            # without a bias the sum of the rows is not written
             for k in range(rows.count if block.has_bias else 0):
                 add_row(ld, scale, d + rows.rows[k] * ld,
                         weights + block.n_features * ld)
@@ -316,7 +317,7 @@ cdef class Changes:
 
     cdef void touch(self, const Change* change, Py_ssize_t i,
                     Weights weights) noexcept nogil:
-        """Tell which weights `scatter` wrote to."""
+        """Mark the weights that `scatter` changed."""
         cdef Py_ssize_t number, k
         cdef Block* block
         cdef const RowChange* rows
@@ -329,7 +330,7 @@ cdef class Changes:
                 entries = (<FeatureRows> block.rows).row(
                     block.offsets[i] + rows.rows[k])
                 touch_entries(block, &entries, weights)
-                # a dense row has all features, and the others have no more
+                # a dense row has all features, so that other rows add none
                 if entries.index == NULL:
                     break
             entries = (<FeatureRows> block.rows).shared()
@@ -346,8 +347,8 @@ cdef class Changes:
                       double* table) except -1 nogil:
         """table = A_i A_i^T d, for the entries of the tables of rows
 
-        The inner product of d and another change is that of the other one and these
-        entries; the cells of both are up to the caller.
+        The inner product of d and another change is the sum of that change times these
+        entries; the caller adds the products of the cells.
         """
         cdef Py_ssize_t number, size
         cdef const double* d = change.d
@@ -362,12 +363,13 @@ cdef class Changes:
             elif self.grams.find(number, i, change.spread, &gram):
                 multiply_rows(block, &change.blocks[number], size, gram, d, table)
             else:
-                self._form(change, number, i, d)
-                # with F' d in the place of weights: one pass over the features
+                self._form_product(change, number, i, d)
+                # scores with F' d in the place of weights, in one pass over the
+                # features
                 if not block.has_bias:
                     memset(change.bias, 0, block.ld * sizeof(double))
                 self._layout.fill_block(number, i, change.product, change.bias, table)
-                self._clear_formed(change, number, i)
+                self._clear_product(change, number, i)
             d += block.ld * size
             table += block.ld * size
         return 0
@@ -384,7 +386,7 @@ cdef void multiply_rows(const Block* block, const RowChange* rows, Py_ssize_t si
     memset(table, 0, size * ld * sizeof(double))
     for k in range(rows.count):
         products = gram + rows.rows[k] * size
-        # of changes between labelings these are two
+        # a change between two labelings has at most two nonzero columns in a row
         for column in range(ld):
             value = d[rows.rows[k] * ld + column]
             if value == 0.0:
@@ -397,8 +399,9 @@ cdef void multiply_rows(const Block* block, const RowChange* rows, Py_ssize_t si
 cdef inline void scatter_rows(const Block* block, const RowChange* rows, Py_ssize_t i,
                               double scale, const double* d,
                               double* weights) noexcept nogil:
-    """weights += scale times the product of an example's features and its d; there is
-    a row that changed"""
+    """weights += scale times the product of an example's features and its d
+
+    At least one row is listed."""
     cdef Py_ssize_t k
     if block.ld > 1:
         (<FeatureRows> block.rows).scatter_rows(
@@ -411,12 +414,12 @@ cdef inline void scatter_rows(const Block* block, const RowChange* rows, Py_ssiz
 
 cdef inline double take_squares(Py_ssize_t ld, const RowEntries* entries,
                                 double* product) noexcept nogil:
-    """Return the squares of the weights of some features, which are zero afterwards."""
+    """Return the sum of squares of the weights of some features, and clear them."""
     cdef Py_ssize_t entry
     cdef double total = 0.0
     cdef double* row
     for entry in range(entries.count):
-        # a feature met before is zero by now and adds nothing
+        # features of an earlier row are cleared already, and add nothing
         row = product + entries.index[entry] * ld
         total += square_of_row(ld, row)
         memset(row, 0, ld * sizeof(double))

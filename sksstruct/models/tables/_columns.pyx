@@ -1,9 +1,9 @@
 """Products of the transpose of features with rows of numbers.
 
-With features F, a row for each position, and D with as many rows of ld numbers, the
-product F' D has a row for each feature. Of sparse features a copy by columns is kept.
-One thread writes each row, from the positions in their order, so it has the same bits
-for any number of threads.
+With features F, a row for each position, and rows D of ld numbers, one for each
+position, the product F' D has a row for each feature. Of sparse features, a copy by
+columns is kept. Each row of the product is summed by one thread, in the order of the
+positions, so that it has the same bits for any number of threads.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ BATCH = 1024
 
 
 def transposed(rows):
-    """Return the transpose of features in any form, which has a `product`."""
+    """Return the transpose of features, dense, sparse or mixed; it has a `product`."""
     if isinstance(rows, MixedRows):
         return MixedColumns(rows)
     return FeatureColumns(rows) if sparse.issparse(rows) else DenseColumns(rows)
@@ -50,7 +50,7 @@ class DenseColumns:
         if rows.dtype == np.float64:
             np.matmul(rows.T, differences, out=out)
             return
-        # in parts, as a copy of all features in double precision may be large
+        # in batches, as a copy of all features in double precision may be large
         out[:] = 0.0
         for first in range(0, len(rows), BATCH):
             part = slice(first, first + BATCH)
@@ -89,7 +89,7 @@ cdef class FeatureColumns:
 
     cdef const int64_t[::1] indptr
     cdef const int32_t[::1] indices
-    # one of the two, as the features are given
+    # the values in the precision of the given features
     cdef const float[::1] single
     cdef const double[::1] values
     cdef bint is_single
@@ -118,7 +118,7 @@ cdef class FeatureColumns:
         n_jobs : int, default=None
             Threads.
         """
-        # no chunk of nothing
+        # chunks of an empty range are not allowed
         if not self.n_features:
             return
         run_in_chunks(
@@ -129,14 +129,14 @@ cdef class FeatureColumns:
                const double[:, ::1] differences, double[:, ::1] out):
         """Write the rows of features first <= feature < last."""
         cdef Py_ssize_t feature, begin, count, ld = out.shape[1]
-        # columns of features times rows of numbers are computed as scores are, and
-        # these begin with a bias
+        # the kernels compute scores, which begin with a bias: zeros here
         cdef double[::1] zeros = aligned_zeros(ld)
         with nogil:
             for feature in range(first, last):
                 begin = self.indptr[feature]
                 count = self.indptr[feature + 1] - begin
-                # features that never occur, which may be the last ones
+                # features that never occur, whose entries would begin after the last
+                # one
                 if count == 0:
                     memset(&out[feature, 0], 0, ld * sizeof(double))
                 elif ld == 1 and self.is_single:

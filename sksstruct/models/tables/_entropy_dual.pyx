@@ -1,6 +1,6 @@
 """Dual variables of tables, for losses that are smoothed by the entropy.
 
-The notation is that of `models/protocols/_entropy_dual.pyx`. Natural parameters eta_i
+The notation is as in `models/protocols/_entropy_dual.pyx`. Natural parameters eta_i
 and means mu_i have the size of the tables theta_i of the example. The exp oracle of the
 model computes the means from natural parameters, which replace the potentials. Models
 with weights beyond the blocks are excluded: no table has the features of these weights.
@@ -27,7 +27,7 @@ cdef class TableEntropyDual(EntropyDual):
     """
 
     cdef BoundTable _table
-    # of one example: the loss alone, with its constant part
+    # tables of the loss alone, of the loaded example, and its constant part
     cdef double[::1] _loss_table
     cdef double _loss_constant
 
@@ -41,33 +41,33 @@ cdef class TableEntropyDual(EntropyDual):
         return self._table._layout.table_sizes
 
     cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil:
-        # where the table of the first block ends: later ones may be shared
+        # nodes are the entries of the first block, as later blocks may be shared
         cdef Block* block = self._table._blocks
         return block.ld * n_rows_of(block, i)
 
     cdef int read(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Potentials alone = ws.at
+        cdef Potentials loss_only = ws.at
         cdef Py_ssize_t k
         for k in range(ws.at.rows):
             self._loaded[k] = ws.at.theta[k] / self.mu
         for k in range(ws.at.rows, ws.at.size):
             self._loaded[k] = ws.at.shared[k - ws.at.rows] / self.mu
-        # the loss alone, whose expectation every trial asks for
+        # the loss alone: every trial of a step needs its expectation
         memset(&self._loss_table[0], 0, self._size(i) * sizeof(double))
         self._loss_constant = 0.0
         if not self._table.likelihood:
-            alone.theta, alone.constant = &self._loss_table[0], 0.0
-            alone.shared = alone.theta + alone.rows
-            self._table.structure.add_loss(&alone, i, 1.0)
-            self._loss_constant = alone.constant
+            loss_only.theta, loss_only.constant = &self._loss_table[0], 0.0
+            loss_only.shared = loss_only.theta + loss_only.rows
+            self._table.structure.add_loss(&loss_only, i, 1.0)
+            self._loss_constant = loss_only.constant
         return 0
 
     cdef double expect(self, Workspace workspace, Py_ssize_t i, const double* natural,
                        double* means) except? -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef double log_partition
-        # in the place of potentials, which were copied
+        # overwrites the potentials, which `read` has copied
         memcpy(ws.at.theta, natural, self._size(i) * sizeof(double))
         self._table.take_tables(workspace, i)
         self._table.expect(workspace, i, 1.0, means, &log_partition)

@@ -1,11 +1,11 @@
-"""Rows of features, dense, CSR or both, in single or double precision; products.
+"""Rows of features, dense, CSR or both, in single or double precision; their products.
 
 Weights are rows of ld labels, one for each feature. A product with all labels, or with
-a part of them, runs over whole vectors. `step` is the distance between the weights of
-neighboring features, so the weights of one label can be a column of any table.
+some of them, runs over whole vectors. `step` is the distance between the weights of
+neighboring features, so that the weights of one label can be a column of any table.
 
-Positions of all sequences are numbered one after the other, and so are rows. An entry
-of a row is one of its stored numbers.
+Positions of all sequences are numbered consecutively, and so are rows. An entry of a
+row is one of its stored numbers.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ def stored_arrays(rows, as_given=False):
     rows : ndarray, CSR of shape (n_rows, n_features) or StoredRows
         Features; arrays are contiguous.
     as_given : bool, default=False
-        Whether indptr may also be int32, which avoids a copy.
+        Whether indptr may stay int32, which avoids a copy.
 
     Returns
     -------
@@ -61,12 +61,12 @@ def stored_arrays(rows, as_given=False):
         `as_given` is true. None for an array.
     """
     if not sparse.issparse(rows) and not isinstance(rows, StoredRows):
-        # a spare entry, so that there is an address even without any feature
+        # a spare entry, so that the address is valid without any feature
         return rows.reshape(-1) if rows.size else np.zeros(1, rows.dtype), None, None
     values, indices = rows.data, np.ascontiguousarray(rows.indices, np.int32)
     if not len(values):
         values, indices = np.zeros(1, values.dtype), np.zeros(1, dtype=np.int32)
-    # as scipy chooses the type by size, kernels could not tell which one it is
+    # scipy chooses the type by size; kernels need to know it
     pointers = np.int32 if as_given and rows.indptr.itemsize == 4 else np.int64
     return values, indices, np.ascontiguousarray(rows.indptr, pointers)
 
@@ -74,7 +74,7 @@ def stored_arrays(rows, as_given=False):
 def all_ones(values, size=1 << 16):
     """Return whether all values are one.
 
-    Reads the values in parts, because most other features show a different value soon.
+    Reads the values in parts, as other values usually occur early.
     """
     return all((values[first:first + size] == 1).all()
                for first in range(0, len(values), size))
@@ -89,7 +89,7 @@ cdef class FeatureRows:
     X : PackedSequences
         Features.
     read_often : bool, default=False
-        Whether to check first if all values are one. If so, they are not read.
+        Whether to check if all values are one, as kernels then read none.
     scale : float, default=1.0
         Factor of all values.
     columns : ndarray of int32 or None
@@ -113,15 +113,14 @@ cdef class FeatureRows:
             self.beside = FeatureRows(
                 PackedSequences(stored.dense, X.offsets), False, scale, stored.columns)
             stored = stored.sparse
-        # there is a pointer for each position, which may be on disk
+        # row pointers are not copied: they have an entry per position, perhaps on disk
         values, index, pointer = arrays = stored_arrays(stored, True)
         self.owned = (*arrays, columns)
         self.sparse = index is not None
         if columns is not None:
             indices = columns
             self.columns = &indices[0]
-        # features in single precision stay so: they are half the memory, and what is
-        # read from it is most of the time of a visit
+        # single precision is kept: a visit mostly waits for memory, which it halves
         self.single = values.itemsize == 4
         if self.single:
             values32 = values
@@ -132,8 +131,8 @@ cdef class FeatureRows:
         if self.sparse:
             indices = index
             self.indices = &indices[0]
-            # Indicators, as most features of texts are: values would be two thirds of
-            # what a visit reads of them.
+            # Features of texts are mostly indicators, whose values would be two thirds
+            # of the memory that a visit reads.
             self.unit = read_often and all_ones(values)
             if pointer.itemsize == 4:
                 indptr32 = pointer
@@ -151,13 +150,13 @@ cdef class FeatureRows:
         return NULL if self.unit else self.values64 + row.first
 
     cdef Py_ssize_t begin(self, Py_ssize_t position) noexcept nogil:
-        """Return the place of the first entry of a row that is sparse."""
+        """Return the place of the first entry of a sparse row."""
         if self.indptr32 != NULL:
             return self.indptr32[position]
         return self.indptr[position]
 
     cdef RowEntries row(self, Py_ssize_t position) noexcept nogil:
-        """Return where the features of a position are."""
+        """Return the entries of a position."""
         cdef RowEntries row
         if self.sparse:
             row.first = self.begin(position)
@@ -170,7 +169,8 @@ cdef class FeatureRows:
         return row
 
     cdef RowEntries shared(self) noexcept nogil:
-        """Return the columns that all rows have beside their own; most have none."""
+        """Return the dense columns beside sparse ones, which all rows share, or no
+        entries."""
         cdef RowEntries row
         row.first = row.count = 0
         row.index = NULL
@@ -188,7 +188,7 @@ cdef class FeatureRows:
         return (last - first) * self.n_features
 
     cdef Py_ssize_t n_bytes(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """Return the bytes of these entries: values, and indices of sparse rows."""
+        """Return the bytes of the entries of positions first <= position < last."""
         cdef Py_ssize_t width = (4 if self.single else 8) + 4 * self.sparse
         cdef Py_ssize_t beside = 0, count = self.count(first, last)
         if self.mixed:
@@ -197,16 +197,16 @@ cdef class FeatureRows:
         return width * count + beside
 
     cdef void prefetch_pointers(self, Py_ssize_t position) noexcept nogil:
-        """Ask for what says where the features of a position and the next ones are."""
+        """Prefetch the row pointers of a position and the next ones."""
         if self.indptr32 != NULL:
             sks_prefetch(self.indptr32 + position, 64)
         elif self.sparse:
             sks_prefetch(self.indptr + position, 64)
 
     cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """Ask for the memory of positions first <= position < last."""
+        """Prefetch the entries of positions first <= position < last."""
         cdef Py_ssize_t count = self.count(first, last)
-        # the rows of a sequence follow each other in memory
+        # rows of consecutive positions are contiguous in memory
         cdef RowEntries row = self.row(first)
         if self.mixed:
             self.beside.prefetch(first, last)
@@ -218,7 +218,7 @@ cdef class FeatureRows:
         if self.sparse:
             sks_prefetch(row.index, 4 * count)
 
-    # ---- against the weights of all labels, or of a part of them ----
+    # ---- products with the weights of all labels, or of some labels ----
 
     cdef void scores(self, Py_ssize_t position, const double* weights, Py_ssize_t ld,
                      const double* init, double* out) noexcept nogil:
@@ -238,19 +238,20 @@ cdef class FeatureRows:
                              const double* init, double* out) noexcept nogil:
         """out = init + the rows times the weights, for `count` positions
 
-        What is written are `size` labels at least, a multiple of four.
+        Writes the scores of at least `size` labels, a multiple of four.
         """
         cdef RowEntries row = self.row(first)
         cdef double* last
         cdef Py_ssize_t k, t
-        # dense rows share what is read of the weights
+        # one product for all dense rows reads each weight once
         if self.sparse:
             for k in range(count):
                 self.scores(first + k, weights, ld, init, out + k * ld)
             return
         if self.scale != 1.0:
-            # The kernel knows of no scale, of what it returns or begins with. This is
-            # the last row, which is written after every other one has begun.
+            # The kernel multiplies by no scale: init is divided by the scale, and the
+            # result multiplied. The last row of out, which the kernel writes last,
+            # stores init.
             last = out + (count - 1) * ld
             for k in range(size):
                 last[k] = init[k] / self.scale
@@ -271,7 +272,7 @@ cdef class FeatureRows:
                              double* out) noexcept nogil:
         """out = init + the row times the weights of `size` labels, the first at weights
 
-        The number of labels must be a multiple of four, which kernels take at a time.
+        `size` must be a multiple of four, the step of the kernels.
         """
         cdef RowEntries row = self.row(position)
         if self.single:
@@ -286,9 +287,9 @@ cdef class FeatureRows:
     cdef void single_scores(self, Py_ssize_t position, const float* weights,
                             Py_ssize_t ld, const float* init,
                             float* out) noexcept nogil:
-        """out = init + the row, as it is given, times the weights
+        """out = init + the row times the weights, without `scale`
 
-        Not for rows that are read often.
+        Not for rows with `unit`.
         """
         cdef RowEntries row = self.row(position)
         if self.single:
@@ -317,10 +318,10 @@ cdef class FeatureRows:
     cdef void scatter_rows(self, Py_ssize_t first, Py_ssize_t count,
                            const int32_t* rows, double step, const double* change,
                            Py_ssize_t ld, double* weights) noexcept nogil:
-        """Scatter some rows of a change, by their numbers from position `first` on"""
+        """Scatter some rows of a change, numbered from position `first` on"""
         cdef RowEntries row = self.row(first)
         cdef Py_ssize_t k
-        # dense rows share what is read of the weights, and written to them
+        # one pass for all dense rows reads and writes each weight once
         if self.sparse:
             for k in range(count):
                 self.scatter(first + rows[k], step, change + rows[k] * ld, ld, weights)
@@ -331,7 +332,7 @@ cdef class FeatureRows:
             sks_scatter_rows_f64(count, rows, row.count, self.doubles(row),
                                  step * self.scale, change, ld, weights)
 
-    # ---- against the weights of one label, step apart ----
+    # ---- products with the weights of one label, `step` apart ----
 
     cdef double column_score(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t step) noexcept nogil:
@@ -343,7 +344,7 @@ cdef class FeatureRows:
         cdef double total = 0.0, beside = 0.0
         if self.mixed:
             beside = self.beside.column_score(position, weights, step)
-        # numbers that lie side by side are taken by vectors
+        # consecutive numbers are multiplied by vectors
         if step == 1 and row.index == NULL:
             if self.single:
                 return self.scale * sks_dense_dot_f32(row.count, values32, weights)
@@ -369,7 +370,7 @@ cdef class FeatureRows:
         cdef Py_ssize_t entry
         if self.mixed:
             self.beside.add_to_column(position, change, weights, step)
-        # as above, by vectors where that is possible
+        # consecutive numbers by vectors, as in `column_score`
         if step == 1 and row.index == NULL:
             if self.single:
                 sks_dense_axpy_f32(row.count, scale, values32, weights)
@@ -385,10 +386,10 @@ cdef class FeatureRows:
             for entry in range(row.count):
                 weights[feature_at(row.index, entry) * step] += scale * values64[entry]
 
-    # ---- against each other ----
+    # ---- products of two rows ----
 
     cdef void spread(self, Py_ssize_t position, double* out) noexcept nogil:
-        """Write the row into a dense vector of zeros, as it is given."""
+        """Write the row, without `scale`, into a dense vector of zeros."""
         cdef RowEntries row = self.row(position)
         if self.single:
             sks_spread_f32(row.count, row.index, self.floats(row), out)
@@ -401,7 +402,7 @@ cdef class FeatureRows:
         """Make a vector that the row was spread into zero again."""
         cdef RowEntries row = self.row(position)
         cdef Py_ssize_t entry
-        # only what was written: there may be many more features than entries
+        # only the row's entries are cleared: there may be many more features
         for entry in range(row.count):
             out[feature_at(row.index, entry)] = 0.0
         if self.mixed:
@@ -411,7 +412,7 @@ cdef class FeatureRows:
                            const double* spread) noexcept nogil:
         """Return the inner product of the row and another one that was spread."""
         cdef RowEntries row = self.row(position)
-        # of both rows
+        # the scale of both rows
         cdef double square = self.scale * self.scale, beside = 0.0
         if self.mixed:
             beside = self.beside.spread_dot(position, spread)

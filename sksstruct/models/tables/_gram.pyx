@@ -1,11 +1,11 @@
 """Gram matrices of the rows of features of examples, K_i = F_i F_i^T, made on demand.
 
-With them, the norm of F_i^T d and the inner products of labelings do not read the
-features: a visit can take many steps before it touches the weights. A matrix is kept if
+The norm of F_i^T d and the inner products of labelings then do not read the features: a
+visit can take many steps before it reads and changes the weights. A matrix is kept if
 it is no larger than four times the features of its rows, and if labelings pick entries
-of about as many rows: of examples with thousands of rows of which a labeling picks a
-few, F_i^T d is formed instead. That also takes less time where rows have few features:
-the product of a row with all others is as long as there are rows.
+of about as many rows. If labelings pick entries of a few of thousands of rows, F_i^T d
+is formed instead, which also takes less time if rows have few features: the product of
+a row with all rows is as long as there are rows.
 """
 
 from libc.stdlib cimport calloc, free
@@ -16,7 +16,7 @@ from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._simd cimport sks_prefetch
 
 
-# Matrices have at most so many times the entries of the rows.
+# Largest number of entries of a matrix, in entries of the rows of features.
 cdef Py_ssize_t WIDEST = 4
 
 
@@ -32,7 +32,7 @@ cdef double square_of(const Block* block, Py_ssize_t i,
 
 
 cdef class GramMatrices:
-    """The matrices of all examples, for each block with rows.
+    """The matrices of all examples, for each block that is not shared.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ cdef class GramMatrices:
         cdef Py_ssize_t number, n_blocks = layout.n_row_blocks
         self._layout, self._n_examples, self._max_rows = layout, n_examples, max_rows
         self._arena, self._needed = Arena(on_disk), needed
-        # not in the arena, which does not clear what it gives
+        # allocated outside the arena, whose memory is not zeroed
         self._matrices = <double***> calloc(max(n_blocks, 1), sizeof(double**))
         if self._matrices == NULL:
             raise MemoryError()
@@ -65,14 +65,14 @@ cdef class GramMatrices:
 
     def __dealloc__(self):
         cdef Py_ssize_t number
-        # the matrices themselves go with the arena
+        # the arena frees the matrices
         if self._matrices != NULL:
             for number in range(self._layout.n_row_blocks):
                 free(self._matrices[number])
         free(self._matrices)
 
     def longest_product(self):
-        """Return the number of weights of the largest block without some matrix."""
+        """Return the most weights of a block in which an example keeps no matrix."""
         cdef Py_ssize_t number, i, most = 0
         cdef Block* block
         for number in range(self._layout.n_row_blocks):
@@ -85,13 +85,13 @@ cdef class GramMatrices:
         return most
 
     cdef bint fits(self, Py_ssize_t number, Py_ssize_t i) noexcept nogil:
-        """Return whether the matrix of an example is kept; the same at every call."""
+        """Return whether the matrix of an example is kept, which never changes."""
         cdef Block* block = &self._layout.blocks[number]
         cdef Py_ssize_t first = block.offsets[i], size = n_rows_of(block, i)
         if not self._needed and size * size > WIDEST * (
                 <FeatureRows> block.rows).count(first, first + size):
             return False
-        # a page is allowed to all: examples may have few features
+        # 4096 bytes are allowed to every example, also with few features
         return size <= self._max_rows and 8 * size * size <= 4096 + 4 * (
             <FeatureRows> block.rows).n_bytes(first, first + size)
 
@@ -100,18 +100,19 @@ cdef class GramMatrices:
         """Look up the matrix of an example, (size, size); NULL where it is not kept.
 
         spread (n_features + 1) must be zero, and is again afterwards. Returns whether
-        there is a matrix.
+        spread (n_features + 1) must be zero, and is zero again afterwards. Returns
+        whether
         """
         cdef double** kept = self._matrices[number] + i
         cdef Block* block = &self._layout.blocks[number]
-        # of one row the number itself is in the place of its address, which saves a
-        # wait for memory; it is found again where it is zero
+        # an example of one row stores the number in the place of the address, which
+        # saves a cache miss; a number of zero looks like NULL and is computed again
         if n_rows_of(block, i) == 1:
             if kept[0] == NULL:
                 (<double*> kept)[0] = square_of(block, i, spread)
             matrix[0] = <double*> kept
             return 1
-        # last, so that an error leaves no half-filled matrix behind
+        # stored after it is complete, so that an error leaves no half-filled matrix
         if kept[0] == NULL and self.fits(number, i):
             kept[0] = self._make(block, i, spread)
         matrix[0] = kept[0]
@@ -124,8 +125,8 @@ cdef class GramMatrices:
         cdef Py_ssize_t row, column
         cdef double* gram = <double*> self._arena.take(size * size * sizeof(double))
         for row in range(size):
-            # one row spread out over all features, met by the rows up to it: products
-            # of sparse rows without a search
+            # row by row: one row is spread out over all features, so that products of
+            # sparse rows need no search
             (<FeatureRows> block.rows).spread(first + row, spread)
             for column in range(row + 1):
                 gram[row * size + column] = gram[column * size + row] = (
@@ -134,7 +135,7 @@ cdef class GramMatrices:
         return gram
 
     cdef void prefetch(self, Py_ssize_t number, Py_ssize_t i, bint soon) noexcept nogil:
-        """Ask for the memory of a matrix, or for the pointer to it."""
+        """Prefetch the pointer to a matrix, or if `soon` the matrix itself."""
         cdef double** kept = self._matrices[number] + i
         cdef Py_ssize_t size
         if not soon:

@@ -13,14 +13,15 @@ cdef class RowFactors(FactorModel):
     cdef readonly bint fit_intercept
     cdef FeatureRows _rows
     cdef object _packed, _weights, _buffer
-    # the weights, and the steps from feature to feature and from label to label
+    # the first weight, and the strides between features and between labels
     cdef double* _first_weight
     cdef Py_ssize_t _feature_step, _label_step
-    # a row of scores for `find_label`
+    # a row of scores, scratch for `find_label`
     cdef double* _scores
     cdef const double[::1] _norms
     cdef const unsigned char[::1] _marks
-    # rows of 0 or -inf for the labels of variables that a mark of their own singles out
+    # masks of 0 or -inf for first and last labels, and the marks of the masked
+    # variables
     cdef const double[:, ::1] _label_mask
     cdef const unsigned char[::1] _masked
 

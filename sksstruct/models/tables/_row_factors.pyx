@@ -1,10 +1,10 @@
-"""Variables that have rows of features, as factors: inner-product factors.
+"""Variables with rows of features as factors with inner-product scores.
 
 The scores of the labels of variable v are the products of its row of features with
 weights of each label, plus a bias, plus weights of up to two marks. A mark is a feature
-that is one for some variables. The bias and the marks are the last three features.
+that is one for some variables. Bias and marks are the last three features.
 
-Subclasses add the pairs of variables.
+Subclasses add pairs of variables.
 """
 
 from libc.math cimport INFINITY
@@ -18,8 +18,8 @@ from sksstruct.models.protocols._factors import feature_weights
 from sksstruct.models.scale import row_squares
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
-# The score of a label that is forbidden: finite, as its product with a probability of
-# zero has to be zero, and below what any multipliers make up for.
+# Score of a forbidden label: finite, so that its product with a probability of zero is
+# zero, and too low for any multipliers to compensate.
 cdef double LEAST_SCORE = -1e100
 
 
@@ -46,9 +46,9 @@ cdef class RowFactors(FactorModel):
         norms = scale * scale * row_squares(X.values)
         # bias and marks are features that are one
         self._norms = norms + fit_intercept + (marks & FIRST_MARK) + (marks >> 1)
-        # until `forbid_labels` says otherwise
+        # no labels are forbidden until `forbid_labels` is called
         self._label_mask = self._masked = None
-        # all labels are looked at until `set_partition` divides them
+        # a search covers all labels until `set_partition` divides them
         self.width = self.ld
 
     def forbid_labels(self, mask, marks):
@@ -65,10 +65,10 @@ cdef class RowFactors(FactorModel):
         self.constrained = True
 
     def set_partition(self, n_parts):
-        # parts are whole vectors of labels, so that scores are computed by vectors
+        # parts are whole vectors of labels, as scores are computed by vectors
         step = 4 if self.ld == 4 else 8
         self.width = min(-(-self.ld // (n_parts * step)) * step, self.ld)
-        # parts of padding alone do not count
+        # parts of padding alone are not counted
         return (self.n_labels + self.width - 1) // self.width
 
     def start_rows(self):
@@ -80,7 +80,7 @@ cdef class RowFactors(FactorModel):
         self._feature_step = self._weights.strides[0] // 8
         self._label_step = self._weights.strides[1] // 8
         self._first_weight = <double*> <size_t> self._weights.ctypes.data
-        # one row for all visits, which are not made in parallel
+        # one row of scratch suffices: visits do not run in parallel
         self._buffer = aligned_zeros(self.ld)
         scores = self._buffer
         self._scores = &scores[0]
@@ -95,20 +95,20 @@ cdef class RowFactors(FactorModel):
         cdef Py_ssize_t low = 0, high = self.ld, k, n_parts
         cdef double* scores = self._scores
         cdef double best
-        # the last part may be shorter than the others
+        # the last part may be shorter
         if part >= 0.0 and self.width < self.ld:
             n_parts = (self.n_labels + self.width - 1) // self.width
             low = <Py_ssize_t> (part * n_parts) * self.width
             high = low + self.width if low + self.width < self.ld else self.ld
         self._score_part(variable, low, high)
-        # the caller knows what active labels gain, with messages
+        # active labels are left out: the caller adds messages to their scores itself
         for k in range(n):
             if low <= labels[k] < high:
                 scores[labels[k] - low] = -INFINITY
         self.visited += high - low
-        # the maximum by vectors first: few calls go on to ask where it is
+        # the maximum by vectors first: few calls need its place
         best = sks_max(high - low, scores)
-        # nothing is above it either where a number is NaN
+        # negated, so that NaN counts as not above the floor
         if not best + self._cost[variable] > floor:
             return 0
         value[0] = best + self._cost[variable]
@@ -120,11 +120,11 @@ cdef class RowFactors(FactorModel):
 
     cdef int _score_part(self, Py_ssize_t variable, Py_ssize_t low,
                          Py_ssize_t high) except -1 nogil:
-        """Write the scores of labels low <= k < high, -inf for those of the padding."""
+        """Write the scores of labels low <= k < high, -inf in the padding."""
         cdef Py_ssize_t ld = self.ld, k
         cdef double* scores = self._scores
         cdef double* weights
-        # label by label where their weights lie in a row, else all at once
+        # label by label if the weights of a label are consecutive, else all at once
         if self._feature_step == 1:
             for k in range(low, high):
                 scores[k - low] = self._score(variable, k)
@@ -138,7 +138,7 @@ cdef class RowFactors(FactorModel):
                 sks_axpy(high - low, 1.0, weights, scores)
             if self._marks[variable] & SECOND_MARK:
                 sks_axpy(high - low, 1.0, weights + ld, scores)
-        # the padding has weights of zero, and must not win
+        # weights of the padding are zero, which must not be the maximum
         for k in range(self.n_labels, high):
             scores[k - low] = -INFINITY
         if self._masked is not None:
@@ -149,7 +149,7 @@ cdef class RowFactors(FactorModel):
         return 0
 
     cdef bint _forbids(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil:
-        """Whether a variable must not have a label."""
+        """Return whether a variable must not have a label."""
         if self._masked is None:
             return False
         return ((self._masked[variable] & FIRST_MARK
@@ -173,10 +173,10 @@ cdef class RowFactors(FactorModel):
                           const int32_t* labels, double* scores) except -1 nogil:
         cdef Py_ssize_t k
         self.visited += n
-        # one by one: active labels are few, and anywhere in the row
+        # one by one: active labels are few, and scattered over the row
         for k in range(n):
             scores[k] = self._score(variable, labels[k])
-        # a pair may have activated them
+        # a pair may have activated a forbidden label
         if self._masked is not None:
             for k in range(n):
                 if self._forbids(variable, labels[k]):
@@ -189,13 +189,13 @@ cdef class RowFactors(FactorModel):
         cdef double* weights
         cdef double* bias
         for k in range(n):
-            # most labels that are active keep their weight from visit to visit
+            # most active labels keep their weight between visits
             if changes[k] == 0.0:
                 continue
             weights = self._first_weight + labels[k] * self._label_step
             bias = weights + self.n_features * step
             self._rows.add_to_column(variable, changes[k], weights, step)
-            # a bias that does not exist is zero, which needs no test where it is read
+            # a missing bias stays zero, so that readers need not test for it
             if self.fit_intercept:
                 bias[0] += changes[k]
             if self._marks[variable] & FIRST_MARK:

@@ -6,8 +6,8 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch
 
 
 cdef class MeansScratch:
-    # numbers in the layout of `expect`, tables of the loss alone, and a labeling
-    cdef object _owned, _scores
+    # means in the layout of `expect`, tables of the loss alone, and a labeling
+    cdef object _arrays, _scores
     cdef double* means
     # scores of the rows of each block, of several examples, without the bias
     cdef double** scores
@@ -16,7 +16,7 @@ cdef class MeansScratch:
 
 
 cdef class TableSmoothLoss(SmoothLoss):
-    # `_smooth.pyx` states each method
+    # methods: see `_smooth.pyx`
     cdef readonly BoundTable table
     # p_i (E mu_i - mu_i(y_i)) of the last sweep: rows of the tables of each block, and
     # for each example the weights beyond the blocks
@@ -24,22 +24,22 @@ cdef class TableSmoothLoss(SmoothLoss):
     cdef readonly object other_differences
     cdef double** _differences
     cdef double[:, ::1] _other
-    # features of mu_i(y_i) that meet the weights beyond the blocks
+    # features of mu_i(y_i) for the weights beyond the blocks
     cdef double[:, ::1] _observed
     # transposed features of each block
     cdef list _columns
-    # of the last sweep
+    # results of the last sweep
     cdef double[::1] _losses, _expected
     cdef bint _anchored
-    # examples of which only a part was observed
+    # examples that were observed in part
     cdef const unsigned char[::1] _partial
-    # workspaces and scratch that no thread uses
+    # workspaces and scratch that no thread uses at present
     cdef list _idle
-    # of visits
+    # scratch of visits
     cdef MeansScratch _visit
 
-    cdef int _load(self, Workspace workspace, Py_ssize_t i,
-                   double** scores) except -1 nogil
+    cdef int _load_scores(self, Workspace workspace, Py_ssize_t i,
+                          double** scores) except -1 nogil
     cdef double _difference(self, Workspace workspace, MeansScratch scratch,
                             Py_ssize_t i, double mu) except? -1 nogil
     cdef double _partial_difference(
@@ -47,5 +47,5 @@ cdef class TableSmoothLoss(SmoothLoss):
         double mu) except? -1 nogil
     cdef double _expected_loss(self, TableScratch* ws, MeansScratch scratch,
                                Py_ssize_t i) except? -1 nogil
-    cdef void _keep(self, Py_ssize_t i, const double* means) noexcept nogil
-    cdef void _subtract_kept(self, Py_ssize_t i, double* means) noexcept nogil
+    cdef void _store_differences(self, Py_ssize_t i, const double* means) noexcept nogil
+    cdef void _subtract_anchor(self, Py_ssize_t i, double* means) noexcept nogil

@@ -5,16 +5,15 @@ For weights w and the tables theta_i = A_i w, with the loss L_i added or not,
     f_i(w) = h(theta_i) - <theta_i, mu_i(y_i)>,  grad f_i = A_i^T (E mu_i - mu_i(y_i))
 
 where h is the maximum over labelings smoothed by the entropy, and E mu_i its gradient:
-the answers of the model's exp oracle. The negative log-likelihood is the loss with
-mu = 1 and L = 0. Where only a part of y_i was observed, the likelihood is that of all
-labelings that agree with it: these take the place of y_i, with their h and E mu.
+the results of the model's exp oracle. The negative log-likelihood is the loss with
+mu = 1 and L = 0. If y_i was observed in part, the likelihood sums over all labelings
+that agree with the observed part, whose h and E mu take the place of y_i.
 
 A sweep writes the differences D = p_i (E mu_i - mu_i(y_i)) of the tables of all
 examples, which are shared among threads. The gradient of a block of weights is then
 F' D, with the features F of all examples: a product of matrices, or for sparse features
-one row after the other, from a copy by columns. Nothing is added up across threads, so
-that any number of them gives the same bits. The same differences are the anchor of
-visits.
+row by row, from a copy by columns. No sum runs over threads, so that any number of
+threads gives the same bits. The same differences are the anchor of visits.
 """
 
 import numpy as np
@@ -34,7 +33,7 @@ from sksstruct.models.tables._columns import transposed
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Examples are scored in at least so many parts, of about so many scores each.
+# Least number of parts of the examples, and scores of a part, about.
 LEAST_PARTS, PART_SIZE = 8, 2**15
 
 
@@ -45,7 +44,7 @@ cdef class MeansScratch:
         cdef double[::1] means = aligned_zeros(table.table_size + table.n_other)
         cdef double[::1] losses = aligned_zeros(table.table_size + table.n_other)
         cdef int32_t[::1] labeling = np.zeros(max(table.max_size, 1), dtype=np.int32)
-        self._owned = means, losses, labeling
+        self._arrays = means, losses, labeling
         self.means, self.losses = &means[0], &losses[0]
         self.labeling = &labeling[0]
         self.scores = <double**> calloc(
@@ -74,7 +73,7 @@ cdef class TableSmoothLoss(SmoothLoss):
     differences : list of ndarray of shape (n_rows, ld)
         D of each block.
     other_differences : ndarray of shape (n_examples, n_other)
-        The same for the features of the weights beyond the blocks.
+        p_i times the differences of features of the weights beyond the blocks.
     """
 
     def __cinit__(self, BoundTable table, *args):
@@ -88,7 +87,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         self.differences = []
         for number in range(table._layout.n_blocks):
             block = table.features[number].shape[0], table._blocks[number].ld
-            # a spare row, so that there is an address where no example has any
+            # a spare row, so that the address is valid without any rows
             rows = aligned_zeros((block[0] + 1) * block[1]).reshape(-1, block[1])
             self._differences[number] = &rows[0, 0]
             self.differences.append(np.asarray(rows)[:block[0]])
@@ -131,7 +130,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         """Return the mean over the examples of the log of their number of labelings."""
         cdef BoundTable table = self.table
         workspace = table.workspace(np.zeros(table.n_weights), training=False)
-        # without scores and losses the distribution is even
+        # without scores and losses the distribution is uniform
         workspace.loss_scale = 0.0
         return float(sum(
             weight * table.expectation(workspace, i)[1]
@@ -146,7 +145,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         parts = self._parts()
 
         def run(first, last):
-            # those that another chunk, or sweep, is done with; popping is atomic
+            # reuses workspaces of earlier chunks and sweeps; `pop` is atomic
             try:
                 workspace, scratch = self._idle.pop()
                 workspace.read(w)
@@ -157,7 +156,7 @@ cdef class TableSmoothLoss(SmoothLoss):
                 self._sweep(workspace, scratch, w, parts[part], parts[part + 1])
             self._idle.append((workspace, scratch))
 
-        # an entry of a table is read and written a few times
+        # an entry of a table takes about eight operations
         work = 8 * int(table._layout.table_sizes.sum())
         run_in_chunks(run, len(parts) - 1, n_jobs, work)
         self._write_gradient(gradient, n_jobs)
@@ -166,10 +165,10 @@ cdef class TableSmoothLoss(SmoothLoss):
         return float(table.example_weights @ self._losses)
 
     def _parts(self):
-        """Return where the parts of the examples that are scored together begin."""
+        """Return the bounds of the parts of the examples that are scored together."""
         n, total = self.table.n_examples, self.table._layout.table_sizes.sum()
-        # the same for any number of threads, as products of matrices of other shapes
-        # may be rounded in other ways
+        # independent of the number of threads, as matrix products of other shapes may
+        # round differently
         n_parts = min(max(LEAST_PARTS, -(-total // PART_SIZE)), n)
         return [n * part // n_parts for part in range(n_parts + 1)]
 
@@ -182,18 +181,18 @@ cdef class TableSmoothLoss(SmoothLoss):
         cdef double[:, ::1] scores
         if not all(isinstance(rows, np.ndarray) for rows in self.table.features):
             return False
-        owned = []
+        arrays = []
         for number, rows in enumerate(self.table.features):
             block = &self.table._blocks[<Py_ssize_t> number]
             n, ld, start = block.n_features, block.ld, block.first_weight
             begin, end = block.offsets[first], block.offsets[last]
-            # a spare row, so that there is an address in any case
+            # a spare row, so that the address is valid without any rows
             scores = np.empty((end - begin + 1, ld))
             np.matmul(rows[begin:end], w[start:start + n * ld].reshape(n, ld),
                       out=np.asarray(scores)[:end - begin])
             scratch.scores[<Py_ssize_t> number] = &scores[0, 0]
-            owned.append(scores)
-        scratch._scores = owned
+            arrays.append(scores)
+        scratch._scores = arrays
         return True
 
     def _sweep(self, Workspace workspace, MeansScratch scratch, w, Py_ssize_t first,
@@ -205,16 +204,16 @@ cdef class TableSmoothLoss(SmoothLoss):
         with nogil:
             for i in range(first, last):
                 if scored:
-                    self._load(workspace, i, scratch.scores)
+                    self._load_scores(workspace, i, scratch.scores)
                 else:
                     self.table.potentials(workspace, i)
                 self._losses[i] = self._difference(workspace, scratch, i, self.mu)
                 self._expected[i] = self._expected_loss(ws, scratch, i)
-                self._keep(i, scratch.means)
+                self._store_differences(i, scratch.means)
 
-    cdef int _load(self, Workspace workspace, Py_ssize_t i,
-                   double** scores) except -1 nogil:
-        """Load potentials from scores of rows, which move on to the next example."""
+    cdef int _load_scores(self, Workspace workspace, Py_ssize_t i,
+                          double** scores) except -1 nogil:
+        """Load potentials from scores of rows, and move these to the next example."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t number, row, k, n_rows
         cdef double* table = ws.at.theta
@@ -226,12 +225,12 @@ cdef class TableSmoothLoss(SmoothLoss):
             n_rows = block.offsets[i + 1] - block.offsets[i]
             memcpy(table, scores[number], n_rows * block.ld * sizeof(double))
             scores[number] += n_rows * block.ld
-            # of all rows alike
+            # the same bias for all rows
             for row in range(n_rows if block.has_bias else 0):
                 for k in range(block.ld):
                     table[row * block.ld + k] += bias[k]
             table += n_rows * block.ld
-        # what `potentials` does after the same
+        # the last steps of `BoundTable.potentials`
         self.table.take_tables(workspace, i)
         if not self.table.likelihood:
             return self.table.structure.add_loss(&ws.at, i, workspace.loss_scale)
@@ -251,7 +250,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         self.table.expect(workspace, i, mu, scratch.means, &value)
         n_keys = self.table.indicator(i, scratch.labeling, ws.keys)
         for k in range(n_keys):
-            # the others are keys of labelings, whose features are known
+            # features of keys beyond the tables are subtracted below
             if ws.keys[k] < end:
                 scratch.means[ws.keys[k]] -= 1.0
         for k in range(self.table.n_other):
@@ -261,13 +260,13 @@ cdef class TableSmoothLoss(SmoothLoss):
     cdef double _partial_difference(
         self, Workspace workspace, MeansScratch scratch, Py_ssize_t i, double mu
     ) except? -1 nogil:
-        """Write and return the same where only a part of the labeling is known."""
+        """Write and return the same for an example that was observed in part."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t end = self.table.tables_end(i)
         cdef double value, observed
         cdef Py_ssize_t k
         self.table.expect(workspace, i, mu, scratch.means, &value)
-        # the likelihood has no loss, whose memory this is
+        # scratch.losses is free, as the likelihood has no loss
         self.table.structure.expect_observed(&ws.at, i, mu, scratch.losses, &observed)
         for k in range(end + self.table.n_other):
             scratch.means[k] -= scratch.losses[k]
@@ -275,24 +274,26 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef double _expected_loss(self, TableScratch* ws, MeansScratch scratch,
                                Py_ssize_t i) except? -1 nogil:
-        """Return E L_i, given the differences: the observed labeling costs nothing."""
+        """Return E L_i, given the differences: y_i costs nothing, so it may be
+        subtracted."""
         cdef Py_ssize_t end = self.table.tables_end(i)
-        cdef Potentials alone = ws.at
+        cdef Potentials loss_only = ws.at
         cdef Py_ssize_t k
         cdef double total = 0.0
         if self.table.likelihood:
             return 0.0
-        # the tables of the loss alone
-        alone.theta, alone.constant = scratch.losses, 0.0
-        alone.shared = alone.theta + alone.rows
+        # tables of the loss alone
+        loss_only.theta, loss_only.constant = scratch.losses, 0.0
+        loss_only.shared = loss_only.theta + loss_only.rows
         memset(scratch.losses, 0, end * sizeof(double))
-        self.table.structure.add_loss(&alone, i, 1.0)
+        self.table.structure.add_loss(&loss_only, i, 1.0)
         for k in range(end):
             total += scratch.losses[k] * scratch.means[k]
         return total
 
-    cdef void _keep(self, Py_ssize_t i, const double* means) noexcept nogil:
-        """Keep p_i times the differences of an example."""
+    cdef void _store_differences(self, Py_ssize_t i,
+                                 const double* means) noexcept nogil:
+        """Store p_i times the differences of an example."""
         cdef Py_ssize_t number, k, size
         cdef double weight = self.table._example_weights[i]
         cdef double* rows
@@ -310,7 +311,7 @@ cdef class TableSmoothLoss(SmoothLoss):
     def _write_gradient(self, gradient, n_jobs):
         """Write the gradient, from the differences."""
         cdef Block* block
-        # what lies between the blocks stays zero
+        # padding between the blocks stays zero
         gradient[:] = 0.0
         for number in range(self.table._layout.n_blocks):
             block = &self.table._blocks[<Py_ssize_t> number]
@@ -335,7 +336,7 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     def start_visits(self, bint anchored):
         if anchored and not self._anchored:
-            # nothing to subtract: visits would be those of another method
+            # without an anchor, visits would run another method
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
         self._visit = MeansScratch(self.table)
@@ -345,18 +346,18 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
-        # The potentials are those of v with the loss divided by scale, which smoothed
-        # by mu / scale have the distribution of the weights.
+        # The weights are scale times the stored vector v: at v, with the loss divided
+        # by scale and smoothing mu / scale, the distribution is the same.
         workspace.loss_scale = 1.0 / scale
         self.table.potentials(workspace, i)
         workspace.loss_scale = 1.0
         self._difference(workspace, self._visit, i, self.mu / scale)
-        # both are differences from mu_i(y_i), which drops out
+        # mu_i(y_i) is subtracted from both means, and cancels
         if anchored:
-            self._subtract_kept(i, self._visit.means)
+            self._subtract_anchor(i, self._visit.means)
         return self.table.add_means(workspace, i, self._visit.means)
 
-    cdef void _subtract_kept(self, Py_ssize_t i, double* means) noexcept nogil:
+    cdef void _subtract_anchor(self, Py_ssize_t i, double* means) noexcept nogil:
         """Subtract the differences of the last sweep."""
         cdef Py_ssize_t number, k, size
         cdef double scale = 1.0 / self.table._example_weights[i]

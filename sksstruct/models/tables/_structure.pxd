@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, uint8_t
 
 
 cdef struct Potentials:
-    # of one example; `_structure.pyx` states each
+    # potentials of one example, named `at` in signatures; see `_structure.pyx`
     double* theta
     double constant
     Py_ssize_t size, rows
@@ -12,13 +12,13 @@ cdef struct Potentials:
 
 
 cdef class OracleMemory:
-    # structures that keep more derive from it
+    # scratch of one thread, named `own` in signatures; structures may derive from it
     cdef object search
     # labelings found last, in rows, and their values
     cdef int32_t* labelings
     cdef double* values
     cdef Py_ssize_t _capacity, _value_capacity
-    # numbers that structures may use, and how many there are
+    # numbers that structures may use, and their capacity
     cdef double* scratch
     cdef Py_ssize_t scratch_capacity
 
@@ -26,18 +26,18 @@ cdef class OracleMemory:
 
 
 cdef class Structure:
-    # `_structure.pyx` states attributes and methods
+    # attributes and methods: see `_structure.pyx`
     cdef readonly Py_ssize_t n_examples, max_size, max_keys
     cdef readonly Py_ssize_t memory_size, n_others, others_of_key, most_other_keys
     cdef readonly object sizes, starts, labels
     cdef readonly bint labeled, reads_shared, one_entry, first_block_decides
     cdef readonly object partial
     cdef readonly list meaning
-    # the same arrays, for loops without the interpreter
+    # the same arrays as memoryviews, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const int32_t[::1] _y_true
-    # What is known of labelings: entries that rows of the tables may have, in rows of
-    # `_known_step`, and the row where those of an example begin, or -1; NULL: nothing.
+    # Constraints on labelings: whether rows of the tables may have each entry, in rows
+    # of `_known_step`; first row of each example, or -1. NULL without constraints.
     cdef object _known_arrays
     cdef const Py_ssize_t* _known_at
     cdef const uint8_t* _known

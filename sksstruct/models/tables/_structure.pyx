@@ -1,17 +1,17 @@
-"""A structure: what labelings are, what they lose, and the oracles that find them.
+"""A structure: labelings, their losses, and the oracles that find them.
 
 A structure works on the potentials of one example, and knows neither features nor
-weights: `BoundTable` forms potentials from these, and gives changes back to them. The
-potentials theta_i are tables, one after the other, and a labeling y is the list of the
+weights: `BoundTable` forms potentials from them, and scatters changes to the weights.
+The potentials theta_i are consecutive tables, and a labeling y is the list of the
 entries that it picks, its keys:
 
     score(y) = sum of theta over the keys of y
 
-A labeling is a record of `sizes[i]` small integers. An example may have a key twice,
-where labelings share a part.
+A labeling is a record of `sizes[i]` small integers. A labeling may have a key twice, if
+parts of it share an entry of a table.
 
 Features of some scores depend on the labeling. These scores have keys beyond the
-tables, and a few weights of their own, `others`, which are the same for all examples.
+tables, and a few weights of their own, `others`, which all examples share.
 """
 
 import numpy as np
@@ -26,13 +26,13 @@ from sksstruct.utils._pointers cimport const_intps, const_uint8s
 
 
 cdef array_of(Py_ssize_t size, double* values):
-    """Return an array of so many values at an address."""
-    # views of nothing are not allowed
+    """Return an array of `size` values at an address."""
+    # a memoryview of no values is an error
     return np.asarray(<double[:size]> values) if size else np.empty(0)
 
 
 cdef class OracleMemory:
-    """What oracles keep for one thread: a search for the k best, and what it found."""
+    """Scratch of oracles for one thread: a search for the k best, and its results."""
 
     def __dealloc__(self):
         free(self.labelings)
@@ -40,7 +40,7 @@ cdef class OracleMemory:
         free(self.scratch)
 
     cdef int make_room(self, Py_ssize_t count, Py_ssize_t size) except -1 nogil:
-        """Make room for so many labelings of a size."""
+        """Make room for `count` labelings of `size` integers."""
         reserve(<void**> &self.labelings, &self._capacity, count * size,
                 sizeof(int32_t))
         reserve(<void**> &self.values, &self._value_capacity, count, sizeof(double))
@@ -64,30 +64,30 @@ cdef class Structure:
     n_examples, max_size : int
         Number of examples, and length of the longest labeling.
     memory_size : int
-        Number of floats that oracles use, `Potentials.memory`.
+        Number of floats of scratch for oracles, `Potentials.memory`.
     n_others : int
         Number of weights that are potentials themselves.
     others_of_key : int
-        How many of them, side by side, the features of one key go with.
+        Number of consecutive weights in `others` that one key multiplies.
     most_other_keys : int
-        Number of keys beyond the tables, of the example that has most.
+        Largest number of keys beyond the tables, over the examples.
     one_entry : bool
-        Whether a labeling is one integer, the entry that it picks of the one row of its
-        example; there is one block then.
+        Whether a labeling is one integer, the entry that it picks of the only row of
+        its example; there is one block then.
     first_block_decides : bool
         Whether the entries that a labeling picks of the first block determine it.
     labels : ndarray of int32
         Observed labelings, one after the other.
     labeled : bool
-        Whether they are known.
+        Whether labelings were observed.
     reads_shared : bool
         Whether all oracles, and the loss, read the shared table at `Potentials.shared`.
     partial : ndarray of shape (n_examples,), bool, or None
-        Examples of whose labeling only a part was observed; `labels` has one that
-        agrees with it. None: there are none.
+        Examples whose labeling was observed in part; `labels` has one labeling that
+        agrees with the observed part. None: there are no such examples.
     meaning : list
-        Arrays and numbers that say what keys stand for; problems with the same meaning
-        share labelings.
+        Arrays and numbers that identify the parts that keys stand for; problems with
+        equal lists share labelings.
 
     Notes
     -----
@@ -98,18 +98,18 @@ cdef class Structure:
     sets `reads_shared`, in the weights themselves, where nothing may be written.
     """
 
-    # Names of the oracles that are defined here: "max", "topk" and "exp"; "projection"
-    # and "factors" say that `models/roles.py` has a dual of this kind.
+    # Names of the oracles that the structure has: "max", "topk" and "exp"; "projection"
+    # and "factors" mean that `models/roles.py` has a dual of this kind.
     oracles = ("max", "topk")
-    # As of `BoundModel`.
+    # See `BoundModel`.
     prefers_sums = False
-    # Tells those who ask for an oracle that is missing why it is.
+    # The reason in error messages why an oracle is missing.
     oracle_note = None
     # Whether the names of weights need the data, and not only the layout.
     views_need_data = False
-    # The solver that "auto" stands for, where it is not the one for all models.
+    # The solver for "auto", where it differs from the choice for all models.
     preferred_solver = None
-    # Visits with the oracle cost so many times what visits of known labelings cost.
+    # Cost of a visit with the oracle, in visits of known labelings.
     oracle_cost = 2.0
 
     def __cinit__(self, sizes, y_true, Py_ssize_t max_keys, *args, **kwargs):
@@ -126,18 +126,18 @@ cdef class Structure:
         self._y_true = self.labels
         self.max_keys = max(max_keys, 1)
         self.first_block_decides = True
-        # subclasses with messages ask for more
+        # subclasses with messages need more memory
         self.memory_size = 1
         self.meaning = []
 
     def own_memory(self):
-        """Return what oracles keep for one thread."""
+        """Return scratch of oracles for one thread."""
         return OracleMemory()
 
     # ---- labelings ----
 
-    # Whether y is a labeling of example i, and whether its labelings have a key: states
-    # from elsewhere may hold any numbers. Padding of rows is known not to be a key.
+    # Whether y is a labeling of example i, and whether labelings of i may have a key: a
+    # saved state may hold any numbers. Callers exclude keys of padding.
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         raise NotImplementedError
 
@@ -161,14 +161,14 @@ cdef class Structure:
 
     # ---- oracles ----
 
-    # The best labeling; of those that tie, always the same one. `find` does it where
-    # the oracle is not compiled.
+    # The best labeling; among ties, always the same one. Calls `find` if the oracle is
+    # not compiled.
     cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef const int32_t[::1] labels
         with gil:
             labels = self.find(i, *self._arrays(at))
-            # what is not compiled may be a user's
+            # `find` may be a user's method, whose result is checked
             if labels.shape[0] != self._sizes[i]:
                 raise ValueError(
                     f"expected {self._sizes[i]} labels, got {labels.shape[0]}")
@@ -185,8 +185,8 @@ cdef class Structure:
         """Return the best labeling of an example at its potentials."""
         raise NotImplementedError
 
-    # Up to k best labelings, the best first, which `own` holds then; returns their
-    # number. `find_topk` does it where the oracle is not compiled.
+    # Up to k best labelings, in descending order, into `own`; returns their number.
+    # Calls `find_topk` if the oracle is not compiled.
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef const int32_t[:, ::1] rows
@@ -202,34 +202,33 @@ cdef class Structure:
         """Return the k best labelings of an example, in rows, the best first."""
         raise NotImplementedError
 
-    # The distribution in which the probability of y is proportional to
-    # exp(score(y) / mu): `value` becomes mu log sum_y exp(score(y) / mu), and the
-    # constant; `means` the expected number of each key, padding included, and then the
-    # means of the features of the other weights.
+    # Sums of the distribution proportional to exp(score(y) / mu): `value` becomes mu
+    # log sum_y exp(score(y) / mu), plus the constant; `means` the expected number of
+    # each key, padding included, followed by the means of the features of `others`.
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
         raise NotImplementedError
 
-    # The same distribution of the labelings that agree with what was observed, for
-    # examples that are `partial`; the tables may be changed.
+    # Sums over the labelings that agree with the observed part, for examples that are
+    # `partial`; overwrites the tables.
     cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
                              double* means, double* value) except -1 nogil:
         self.forbid_others(at, i)
         return self.expect(at, i, mu, means, value)
 
-    # ---- what is known of labelings ----
+    # ---- constraints on labelings ----
 
     def set_known(self, known, Py_ssize_t step):
-        """Set what is known of labelings, whose parts have the tables' first rows.
+        """Constrain labelings, whose parts have the tables' first rows.
 
-        In prediction `decode` finds no other labelings. In training it is what was
-        observed of an example that is `partial`.
+        In prediction, `decode` finds only labelings that satisfy the constraints. In
+        training, the constraints are the observed parts of examples that are `partial`.
 
         Parameters
         ----------
         known : list of ndarray of shape (size, step), uint8, or None
-            Whether each part of a labeling may have an entry of its row; None in the
-            list, or for it: all.
+            Whether each part of a labeling may have an entry of its row. None for an
+            example, or instead of the list, allows all labelings.
         step : int
             Number of entries of a row.
         """
@@ -245,7 +244,7 @@ cdef class Structure:
             self.partial = counts > 0
 
     cdef void forbid_others(self, Potentials* at, Py_ssize_t i) noexcept nogil:
-        """Forbid what does not agree with what is known of an example."""
+        """Forbid entries that contradict the constraints of an example."""
         cdef const uint8_t* known
         cdef Py_ssize_t k
         if self._known_at == NULL or self._known_at[i] < 0:
@@ -258,17 +257,17 @@ cdef class Structure:
 
     # ---- weights that are potentials themselves ----
 
-    # Number of the keys of an example beyond its tables.
+    # Number of keys of an example beyond its tables.
     cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
         return 0
 
-    # Score of such a key, counted from the end of the tables.
+    # Score of a key beyond the tables, counted from their end.
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* others) noexcept nogil:
         return 0.0
 
-    # others += change times the features of such a key; returns the first of the
-    # `others_of_key` weights that it goes with.
+    # others += change times the features of a key beyond the tables; returns the first
+    # of the `others_of_key` weights that it multiplies.
     cdef Py_ssize_t add_other(self, Py_ssize_t i, Py_ssize_t key, double change,
                               double* others) except -1 nogil:
         raise NotImplementedError

@@ -10,11 +10,11 @@ cdef struct TableScratch:
     Potentials at
     # a change of mean parameters
     Change change
-    # inner products of the entries of the tables of rows, and of the shared table,
-    # with a change; the latter are zero between calls
+    # inner products of a change with the entries of the tables of rows, and of the
+    # shared table; shared products are zero between calls
     double* products
     double* shared_products
-    # memory for the keys of a labeling
+    # keys of a labeling
     int32_t* keys
 
 
@@ -25,22 +25,22 @@ cdef class TableWorkspace(Workspace):
 
 
 cdef class BoundTable(BoundModel):
-    # `_table.pyx` states attributes and methods
+    # attributes and methods: see `_table.pyx`
     cdef readonly Structure structure
     cdef readonly Py_ssize_t table_size, n_other
     cdef readonly list features, has_bias
     cdef WeightBlocks _layout
     cdef Block* _blocks
     cdef Changes _changes
-    # whether the structure reads shared weights where they are
+    # whether the structure reads the shared table in the weights
     cdef bint _in_place
-    # of the structure
+    # a copy of `Structure.one_entry`
     cdef bint _one_entry
     # number of entries of the shared table
     cdef Py_ssize_t _shared_size
     cdef object _names
 
-    # what losses use
+    # methods that losses call
     cdef Py_ssize_t tables_end(self, Py_ssize_t i) noexcept nogil
     cdef void _set_tables(self, Workspace workspace) noexcept nogil
     cdef void take_tables(self, Workspace workspace, Py_ssize_t i) noexcept nogil

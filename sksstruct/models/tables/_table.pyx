@@ -1,9 +1,9 @@
 """Models whose scores are tables: rows of features times blocks of weights.
 
-The potentials theta of an example i are the tables of `_blocks.pyx`, one after the
-other. A `Structure` says what labelings are, which entries of the tables they pick
-(their keys), and which is the best one; `BoundTable` forms the tables from features and
-weights, and gives changes of mean parameters back, as `_change.pyx` says.
+The potentials theta of an example i are the consecutive tables of `_blocks.pyx`. A
+`Structure` defines the labelings, the entries of the tables that each labeling picks
+(its keys), and the oracles; `BoundTable` forms the tables from features and weights,
+and scatters changes of mean parameters to the weights, as in `_change.pyx`.
 """
 
 from hashlib import sha256
@@ -44,7 +44,7 @@ cdef class TableWorkspace(Workspace):
         self._scratch.at.theta = &theta[0]
         self._scratch.at.memory = self.zeros(model.structure.memory_size)
         self._scratch.keys = self.integers(model.max_keys)
-        # predictions change nothing, and do without vectors as long as the weights
+        # predictions prepare no change, whose buffers would be as long as the weights
         if training:
             self._scratch.products = self.zeros(model.table_size)
             self._scratch.shared_products = self.zeros(model._layout.n_shared)
@@ -54,7 +54,7 @@ cdef class TableWorkspace(Workspace):
     @property
     def theta(self):
         cdef Potentials* at = &self._scratch.at
-        # structures may read the shared table in the weights
+        # a structure may read the shared table in the weights, so that theta lacks it
         if at.size > at.rows and at.shared != at.theta + at.rows:
             memcpy(at.theta + at.rows, at.shared,
                    (at.size - at.rows) * sizeof(double))
@@ -73,15 +73,15 @@ cdef class BoundTable(BoundModel):
     Parameters
     ----------
     blocks : list of (rows, offsets, n_columns, has_bias)
-        Blocks of weights, as of `WeightBlocks`.
+        Blocks of weights, as in `WeightBlocks`.
     structure : Structure
         The labelings of the examples.
     example_weights : ndarray of shape (n_examples,) or None
-        The p_i; None: all alike.
+        The p_i; None: equal weights.
     names : callable, default=None
-        ``names(blocks, others)`` names views of the blocks, of which each is a pair
-        (coef, bias) as of `WeightBlocks.views`, and of the other weights. The default
-        names the first block.
+        ``names(blocks, others)`` names views of the blocks, pairs (coef, bias) from
+        `WeightBlocks.views`, and of the other weights. The default names the first
+        block.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ cdef class BoundTable(BoundModel):
         self.structure, self.n_other = structure, structure.n_others
         self.set_sizes(structure.sizes, example_weights)
         self.max_keys = structure.max_keys
-        # what training reads again and again
+        # copied for faster reading, as training reads the rows repeatedly
         if structure.labeled:
             blocks = [(compact_rows(rows), *block) for rows, *block in blocks]
         self._bind_layout(WeightBlocks(
@@ -115,10 +115,10 @@ cdef class BoundTable(BoundModel):
                 "tell apart")
 
     def _bind_layout(self, WeightBlocks layout):
-        """Store the layout of the weights, and what follows from it."""
+        """Store the layout of the weights, and sizes that depend on it."""
         self._layout, self._blocks = layout, layout.blocks
         self.n_weights = layout.n_weights
-        # labelings pick entries of no more rows than they have keys
+        # a labeling picks entries of at most max_keys rows
         self._changes = Changes(layout, self.n_examples, self.max_keys)
         self._shared_size = 0
         if layout.n_row_blocks < layout.n_blocks:
@@ -137,7 +137,7 @@ cdef class BoundTable(BoundModel):
 
     @property
     def oracles(self):
-        # the likelihood does without
+        # the likelihood sums over unknown parts, without completion
         if self.completion is not None and not self.likelihood:
             return "completion", *self.structure.oracles
         return self.structure.oracles
@@ -173,7 +173,8 @@ cdef class BoundTable(BoundModel):
 
     @property
     def entropy_dual_size(self):
-        # what meets the weights beyond the blocks has no natural parameters
+        # features of keys beyond the tables depend on the labeling: no natural
+        # parameters
         if self.n_other or "exp" not in self.oracles:
             return None
         return int(self._layout.table_sizes.sum())
@@ -184,7 +185,7 @@ cdef class BoundTable(BoundModel):
 
     @property
     def signature(self):
-        # where sizes and keys agree, keys may still stand for other things
+        # models of the same sizes and keys may differ in the meaning of their keys
         digest = sha256()
         for part in self._layout.shapes + self.structure.meaning:
             array = np.ascontiguousarray(part)
@@ -201,7 +202,7 @@ cdef class BoundTable(BoundModel):
 
     @property
     def first_other(self):
-        """The first flat weight after those of the first block."""
+        """The first flat weight after the first block."""
         cdef Block* block = &self._blocks[0]
         # blocks end on a cache line
         n_rows = block.n_features + block.has_bias
@@ -212,7 +213,7 @@ cdef class BoundTable(BoundModel):
         return self._names(blocks, w[self.n_weights - self.n_other:])
 
     def flatten_bounds(self, bounds):
-        # the padding is in no view, and stays zero
+        # padding is in no view, so that its bounds stay zero
         flat = [np.zeros(self.n_weights) for _ in range(2)]
         views = [self.views(array) for array in flat]
         for view, default in zip(views, (-np.inf, np.inf)):
@@ -225,7 +226,7 @@ cdef class BoundTable(BoundModel):
                 int32_t[::1] labelings, double[::1] values):
         """Decode examples start <= i < stop into flat labelings and their values."""
         cdef Py_ssize_t i
-        # threads share the arrays, each with examples and a workspace of its own
+        # threads call this method in parallel, each with its workspace
         with nogil:
             for i in range(start, stop):
                 self.potentials(workspace, i)
@@ -236,7 +237,7 @@ cdef class BoundTable(BoundModel):
     def labeling(self, Workspace workspace, Py_ssize_t i):
         """Return the best labeling at the weights, with the loss, and its value."""
         cdef double value
-        # a spare entry: labelings may be empty
+        # a spare entry, as labelings may be empty
         cdef int32_t[::1] y = np.zeros(max(self._sizes[i], 1), dtype=np.int32)
         with nogil:
             self.potentials(workspace, i)
@@ -289,7 +290,7 @@ cdef class BoundTable(BoundModel):
             else:
                 self.take_tables(workspace, i)
             count = self._best_of_loaded(workspace, i, k, &labelings, &values)
-        # views of nothing are not allowed
+        # memoryviews of no values are an error
         if not count or not size:
             return np.zeros((count, size), dtype=np.int32), np.array(
                 <double[:count]> <double*> values if count else [])
@@ -299,7 +300,7 @@ cdef class BoundTable(BoundModel):
     # ---- potentials and labelings ----
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        # where there is one row for each example, what says where it is is at hand
+        # with one row per example, the pointers are few and stay in the cache
         if self._one_entry and not soon:
             return
         self._changes.prefetch(i, soon)
@@ -320,13 +321,14 @@ cdef class BoundTable(BoundModel):
         return 0
 
     cdef void take_tables(self, Workspace workspace, Py_ssize_t i) noexcept nogil:
-        """Take the tables that are in the workspace for those of an example."""
+        """Use the tables in the workspace as potentials of an example."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         ws.at.rows = self._layout.rows_end(i)
         self._set_tables(workspace)
 
     cdef inline void _set_tables(self, Workspace workspace) noexcept nogil:
-        """Note where the tables are, given where those of rows end."""
+        """Set sizes and pointers of the potentials, given the end of the tables of
+        rows."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         ws.at.size = ws.at.rows + self._shared_size
         ws.at.shared = ws.at.theta + ws.at.rows
@@ -334,7 +336,7 @@ cdef class BoundTable(BoundModel):
         ws.at.constant = 0.0
 
     cdef Py_ssize_t tables_end(self, Py_ssize_t i) noexcept nogil:
-        """Return where the tables of an example end: keys from here on are others."""
+        """Return the end of the tables of an example: further keys are of `others`."""
         return self._layout.rows_end(i) + self._shared_size
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
@@ -354,7 +356,7 @@ cdef class BoundTable(BoundModel):
         self, Workspace workspace, Py_ssize_t i, Py_ssize_t k,
         const int32_t** labelings, const double** values
     ) except -1 nogil:
-        """Find the k best labelings at the potentials that are loaded."""
+        """Find the k best labelings at the loaded potentials."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t count, rank
         count = self.structure.topk(&ws.at, (<TableWorkspace> workspace).own, i, k)
@@ -371,7 +373,7 @@ cdef class BoundTable(BoundModel):
             &(<TableScratch*> workspace.scratch).at, i, mu, means, value)
 
     cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil:
-        # an empty labeling may begin after the last entry
+        # an empty labeling at the end has no first entry
         if self._sizes[i]:
             memcpy(y, &self.structure._y_true[self._starts[i]],
                    self._sizes[i] * sizeof(int32_t))
@@ -397,12 +399,12 @@ cdef class BoundTable(BoundModel):
             block, start = block + 1, stop
             stop += block.ld * n_rows_of(block, i)
         place = (key - start) % block.ld
-        # the rest of the row is padding
+        # rows end with padding
         return place < block.n_columns and self.structure.has_key(i, key)
 
     cdef inline double _key_score(self, const Potentials* at, Py_ssize_t i,
                                   Py_ssize_t key) noexcept nogil:
-        """Return the score of a key: an entry of a table, or beyond them all."""
+        """Return the score of a key: an entry of a table, or beyond the tables."""
         if key < at.rows:
             return at.theta[key]
         if key < at.size:
@@ -422,7 +424,7 @@ cdef class BoundTable(BoundModel):
                       double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t n_keys
-        # the call takes longer than the rest
+        # a call of `indicator` would take most of the time
         if self._one_entry:
             value[0] = ws.at.constant + ws.at.theta[y[0]]
             return 0
@@ -448,7 +450,7 @@ cdef class BoundTable(BoundModel):
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Extents extents
         cdef Py_ssize_t n_keys, k, end
-        # rows that were listed before may be zero now, and others not
+        # the list of changed rows is out of date
         ws.change.scanned = False
         if self._one_entry:
             ws.change.d[y[0]] += coef
@@ -479,7 +481,7 @@ cdef class BoundTable(BoundModel):
             return 0
         extents = self._changes.extents(i)
         end = self.tables_end(i) if self.n_other else self.key_space
-        # nothing else is part of the change: no key is there twice
+        # an empty change, where no key occurs twice: written and scanned in one pass
         if (change.scanned and change.blocks[0].count + change.n_changed_cells == 0
                 and extents.dense == extents.rows and extents.factor == 1.0
                 and not self.n_other):
@@ -496,15 +498,15 @@ cdef class BoundTable(BoundModel):
 
     cdef int _add_others(self, Change* change, Py_ssize_t i, Py_ssize_t key,
                          double coef) except -1 nogil:
-        """Add the features of a key beyond the tables."""
+        """Add the features of a key beyond the tables to the cells."""
         cdef Py_ssize_t first = self._layout.n_shared, k
         first += self.structure.add_other(i, key, coef, change.cells + first)
         for k in range(self.structure.others_of_key):
             list_cell(change, first + k)
         return 0
 
-    # d += means for all tables, and for the weights beyond the blocks, in the layout
-    # of `expect`
+    # d += means for all tables and, in the layout of `expect`, cells += means for the
+    # weights beyond the blocks
     cdef int add_means(self, Workspace workspace, Py_ssize_t i,
                        const double* means) except -1 nogil:
         cdef Change* change = &(<TableScratch*> workspace.scratch).change
@@ -517,10 +519,10 @@ cdef class BoundTable(BoundModel):
             for k in range(extents.dense):
                 change.d[k] += means[k]
         for k in range(extents.dense, end):
-            # others would make lists of what changed as long as the tables
+            # rounding errors would make the list of changed keys as long as the tables
             if means[k] > TINY or means[k] < -TINY:
                 add_key(change, &extents, <int32_t> k, means[k])
-        # these are in the space of weights already
+        # means of `others` are changes of weights already
         for k in range(self.n_other):
             add_cell(change, self._layout.n_shared + k, means[end + k])
         return 0
@@ -554,7 +556,7 @@ cdef class BoundTable(BoundModel):
     # ---- inner products of labelings ----
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        # where no matrix is kept, many products cost little more than one
+        # many products cost little more than one, even if no matrix is kept
         return 1
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
@@ -570,8 +572,8 @@ cdef class BoundTable(BoundModel):
                 ws, i, y[0], observed[0], n_labelings, labelings, out)
         self.add_labeling(workspace, i, y, 1.0)
         self.add_labeling(workspace, i, observed, -1.0)
-        # with A_i A_i^T (mu(y) - mu(y_i)) in the place of potentials, inner products
-        # are the scores of labelings
+        # with A_i A_i^T (mu(y) - mu(y_i)) as potentials, inner products are scores of
+        # labelings
         products.theta, products.rows = ws.products, self._layout.rows_end(i)
         products.size = self.tables_end(i)
         products.shared = ws.shared_products
@@ -592,14 +594,14 @@ cdef class BoundTable(BoundModel):
         self, TableScratch* ws, Py_ssize_t i, int32_t entry, int32_t observed,
         Py_ssize_t n_labelings, const int32_t* labelings, double* out
     ) except -1 nogil:
-        """Write `gram_row` where labelings are single entries: K_i is a number."""
+        """Write `gram_row` for labelings of a single entry, where K_i is a number."""
         cdef const double* gram
         cdef double square
         cdef Py_ssize_t k
-        # one row is never too many for a matrix
+        # the matrix of a single row is always kept
         self._changes.grams.find(0, i, ws.change.spread, &gram)
         square = gram[0] + (1.0 if self._blocks.has_bias else 0.0)
-        # of indicators relative to that of the observed entry
+        # inner products of indicators, all relative to the observed entry
         for k in range(n_labelings):
             out[k] = square * (
                 <double> (entry == labelings[k]) - (entry == observed)
@@ -607,7 +609,7 @@ cdef class BoundTable(BoundModel):
         return 0
 
     cdef void _set_shared(self, TableScratch* ws, double factor) noexcept nogil:
-        """Set the products of the shared table that a change has a part in."""
+        """Set the products of the changed cells of the shared table."""
         cdef Py_ssize_t k, cell
         for k in range(ws.change.n_changed_cells):
             cell = ws.change.changed_cells[k]

@@ -1,4 +1,4 @@
-"""Models of tables of whose labelings a part was observed."""
+"""Models of tables with labelings that were observed in part."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from sksstruct.models.protocols.decoding import best_labelings
 
 @dataclass
 class Partial:
-    """A labeling of which only a part was observed.
+    """A labeling that was observed in part.
 
     Parameters
     ----------
     number : int
-        Number of the example in errors.
+        Number of the example in error messages.
     allowed : ndarray of shape (size, row_length), uint8
-        Entries that the rows of the labeling's parts may have, as of
+        Whether the rows of the labeling's parts may have each entry, in the form of
         `Structure.set_known`.
     """
 
@@ -26,23 +26,23 @@ class Partial:
 
 
 def known_of(y):
-    """What is known of labelings, as of `Structure.set_known`; None if all of it is."""
+    """Return constraints for `Structure.set_known`, or None without a `Partial`."""
     if not any(isinstance(each, Partial) for each in y):
         return None
     return [each.allowed if isinstance(each, Partial) else None for each in y]
 
 
 def agreeing(free, y, reason):
-    """A labeling that agrees with each output.
+    """Return a labeling that agrees with each output.
 
     Parameters
     ----------
     free : BoundTable
-        The model for prediction, which finds labelings that agree.
+        The model for prediction, with the outputs as constraints.
     y : list of ndarray or Partial
         Observed labelings.
     reason : str
-        What the error says where no labeling agrees.
+        Reason in the error message if no labeling agrees.
     """
     workspace, out = free.workspace(np.zeros(free.n_weights), training=False), []
     for i, each in enumerate(y):
@@ -57,22 +57,23 @@ def agreeing(free, y, reason):
 
 
 class TableCompletion:
-    """Completes labelings by decoding, and binds a model to them, in turns.
+    """Completes labelings by decoding, and binds a model to them, in alternation.
 
-    Where the model has sums, the first weights are those of the likelihood, which sums
-    over all labelings that agree with what was observed.
+    If the model has sums, the first weights maximize the likelihood, which sums over
+    all
+    labelings that agree with the observed parts.
 
     Parameters
     ----------
     model : BoundModel
-        The model bound to what was observed.
+        The model bound to the observed parts.
     free : BoundTable
-        The model for prediction, which finds labelings that agree with it.
+        The model for prediction, with the observed parts as constraints.
     bind : callable
         ``bind(labels)`` returns the model bound to labelings, one after the other.
     bind_first : callable
-        Returns the model of the first round: bound to what was observed, once more, if
-        it has sums, and else bound to what is known for certain.
+        Returns the model of the first round: bound to the observed parts, if it has
+        sums; else to labels that are known for certain.
     """
 
     def __init__(self, model, free, bind, bind_first):
@@ -81,7 +82,7 @@ class TableCompletion:
 
     @property
     def first(self):
-        """The model of the first round, which says how to complete."""
+        """The model of the first round, at whose weights labelings are completed."""
         model = self._bind_first()
         model.surrogate = self._model.surrogate
         if "exp" in model.oracles:
@@ -89,15 +90,15 @@ class TableCompletion:
         return model
 
     def complete(self, weights, n_jobs=None, layout=None):
-        """Labelings, one after the other, completed by decoding at the weights."""
+        """Return consecutive labelings, completed by decoding at the weights."""
         labels, _ = best_labelings(self._free, weights, self._free.starts, n_jobs)
-        # those that were observed as a whole are not decoded
+        # labelings that were observed as a whole are kept
         whole = np.repeat(~self._model.unknown, self._model.sizes)
         labels[whole] = self._model.labels[whole]
         return labels
 
     def with_labels(self, labels):
-        """The model bound to completed labelings."""
+        """Return the model bound to completed labelings."""
         model = self._bind(labels)
         model.surrogate = self._model.surrogate
         return model
