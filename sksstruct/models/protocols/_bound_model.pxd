@@ -21,17 +21,17 @@ cdef inline bint in_range(Py_ssize_t n, const int32_t* y, Py_ssize_t low,
 
 
 cdef class Workspace:
-    # what one thread needs: each model points `scratch` at a struct of its own
+    # scratch of one thread: each kind of model points to its own struct
     cdef void* scratch
-    # what potentials are formed from, and the array that keeps it alive
+    # the weights that potentials are formed from, and the array that holds them
     cdef const double* w
     cdef object _held
     cdef readonly Py_ssize_t n_weights
-    # potentials count the loss so many times
+    # factor of the loss in potentials
     cdef public double loss_scale
-    # the k best labelings that were found last, where they are arrays
+    # the k best labelings found last, if `topk` returned them as arrays
     cdef object _best
-    # what keeps the memory alive that `scratch` points to
+    # arrays that hold the memory of `scratch`
     cdef list _arrays
 
     cdef double* zeros(self, Py_ssize_t size) except NULL
@@ -40,26 +40,26 @@ cdef class Workspace:
 
 
 cdef class BoundModel:
-    # The docstring and the comments of _bound_model.pyx state attributes and methods.
+    # attributes and methods: see `_bound_model.pyx`
     cdef readonly Py_ssize_t n_examples, n_weights
     cdef readonly Py_ssize_t max_size, max_keys, key_space
     cdef readonly double visit_work
     cdef public double feature_scale
     cdef readonly object sizes, starts, example_weights
-    # the same arrays, for loops without the interpreter
+    # the same arrays as memoryviews, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const double[::1] _example_weights
     cdef public object oracle_bounds, surrogate, binder, kept_factors
     cdef public object completion
     cdef public bint likelihood
 
-    # before the visit of an example
+    # called before the visit of an example
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil
-    # potentials, and labelings at the loaded ones
+    # potentials, and labelings at the loaded potentials
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil
-    # loads potentials as well; labelings, in rows, and values are the workspace's
+    # also loads potentials; the workspace holds the labelings, in rows, and values
     cdef Py_ssize_t best_labelings(
         self, Workspace ws, Py_ssize_t i, Py_ssize_t k, const int32_t** labelings,
         const double** values) except -1 nogil
@@ -72,10 +72,10 @@ cdef class BoundModel:
     cdef int evaluate_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n_keys,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil
-    # what a state from elsewhere may hold
+    # checks of labelings and keys in a saved state
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil
-    # a distribution of labelings at the loaded potentials
+    # sums over labelings at the loaded potentials
     cdef int expect(self, Workspace ws, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil
     # a change d of mean parameters

@@ -1,10 +1,10 @@
-"""What a solver knows of a model: a linear map, its transpose, a loss and oracles.
+"""The protocol of models: a linear map, its transpose, a loss and oracles.
 
-A bound model holds data, and neither weights nor anything that an optimizer needs. In
-the notation of Osokin et al. (2016), Sections 2 and 3.1:
+A bound model holds data, but no weights and no state of an optimizer. In the notation
+of Osokin et al. (2016), Sections 2 and 3.1:
 
     i, n                                examples 0 <= i < n, and their number
-    y, y_i, z                           labelings; y_i is the one that was observed
+    y, y_i, z                           labelings; y_i is the observed one
     w                                   flat weights
     A_i                                 linear map from weights to potentials
     theta_i = A_i w                     potentials of example i
@@ -17,8 +17,8 @@ with example weights p_i >= 0 that sum to one (1/n without sample weights). Dual
 live in the space of mean parameters, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i).
 
 A labeling is a record of `sizes[i]` small integers. Mean parameters are sparse:
-lists of (key, value), keys ascending and below `key_space`; `indicator` lists those of
-a labeling in any order, at most `max_keys` of them.
+lists of (key, value), keys ascending and below `key_space`; `indicator` lists the keys
+of a labeling in any order, at most `max_keys` keys.
 
 A visit of example i calls, in this order,
 
@@ -26,7 +26,7 @@ A visit of example i calls, in this order,
     y_true, evaluate, decode             labelings and their values at theta_i
     add_labeling, add_mean               d, a change of mean parameters
     change_norm     |A_i^T d|^2
-    apply_change    v += scale A_i^T d, into the weights that are given;  d = 0
+    apply_change    v += scale A_i^T d, into given `Weights`;  d = 0
 """
 
 import numpy as np
@@ -60,7 +60,7 @@ cdef inline int decode_with_loss(BoundModel model, Workspace ws, Py_ssize_t i,
 
 
 cdef class Workspace:
-    """Scratch of one thread, and the weights that it forms potentials from.
+    """Scratch of one thread, and the weights for its potentials.
 
     Attributes
     ----------
@@ -74,8 +74,8 @@ cdef class Workspace:
     def __cinit__(self):
         self._arrays = []
 
-    # Memory that lives as long as the workspace. There is an address even where none is
-    # needed, and what is never touched costs nothing.
+    # Memory that lives as long as the workspace. A size of zero gets a valid address,
+    # too; pages that are never written take no memory.
 
     cdef double* zeros(self, Py_ssize_t size) except NULL:
         """Return zeros, aligned for vectors."""
@@ -84,7 +84,7 @@ cdef class Workspace:
         return &view[0]
 
     cdef int32_t* integers(self, Py_ssize_t size) except NULL:
-        """Return zeros that are integers."""
+        """Return integers that are zero."""
         cdef int32_t[::1] view = np.zeros(max(size, 1), dtype=np.int32)
         self._arrays.append(view)
         return &view[0]
@@ -96,11 +96,11 @@ cdef class Workspace:
         return &view[0]
 
     def read(self, w):
-        """Form potentials from other flat weights from now on."""
+        """Form potentials from the flat weights w from now on."""
         cdef const double[::1] view = w
         if view.shape[0] != self.n_weights:
             raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
-        # the caller may let go of the array before the next read
+        # keeps w alive until the next read
         self._held = w
         self.w = &view[0]
 
@@ -108,7 +108,7 @@ cdef class Workspace:
 cdef class BoundModel:
     """A model bound to training data.
 
-    `Trainable` declares which of the attributes all models have that solvers train.
+    `Trainable` declares the attributes that all models share that solvers train.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ cdef class BoundModel:
     sizes : ndarray of shape (n_examples,), intp
         Lengths of the labelings.
     starts : ndarray of shape (n_examples + 1,), intp
-        Where each labeling begins if they follow each other.
+        First entry of each labeling in an array of all labelings.
     example_weights : ndarray of shape (n_examples,)
         The p_i.
     max_size, max_keys, key_space : int
@@ -126,7 +126,7 @@ cdef class BoundModel:
     visit_work : float
         Table entries that a call of the max oracle reads, on average.
     feature_scale : float
-        What features were multiplied by, so that bounds of their weights are divided.
+        Factor of the features in training; bounds of their weights are divided by it.
     oracle_bounds : dict or None
         Bounds on weights that the oracles need to be exact.
     surrogate : SmoothedHinge or None
@@ -136,48 +136,47 @@ cdef class BoundModel:
         L_i: potentials are theta_i alone.
     binder : callable or None
         ``binder(first, last)`` binds the model to a range of the examples, with the p_i
-        of all; None if nothing needs it.
+        of all examples; None if no caller needs it.
     completion : object or None
-        Completes labelings of which only a part was observed, between rounds of
-        training, as `TableCompletion`: the hinge losses need it, with the oracle
-        "completion".
+        Completes labelings that were observed in part, between rounds of training, as
+        `TableCompletion` does: the hinge losses need it, with the oracle "completion".
     kept_factors : FactorModel, BinaryFactorModel or None
-        What `sksstruct.models.roles.factor_model` has formed, once for all who ask: the
-        weights are theirs.
+        The model's factors, which `sksstruct.models.roles.factor_model` forms once, as
+        they hold the weights.
     row_size : int
         Number of weights that `catch_up` brings up to date together.
     """
 
-    # Names of the oracles that solvers may ask for: "max" is this class, "topk" is one
-    # method. The functions of `sksstruct.models.roles` say which one they need.
+    # Names of the model's oracles: "max" means this class, "topk" one of its methods.
+    # Functions of `sksstruct.models.roles` name the oracle that they need.
     oracles = ("max",)
-    # Tells those who ask for an oracle that is missing why it is.
+    # The reason in error messages why an oracle is missing.
     oracle_note = None
-    # Whether `views` reads the data, and not only the layout of the weights.
+    # Whether `views` reads data, beyond the layout of the weights.
     views_need_data = False
-    # Whether lists of mean parameters can stand for labelings: `indicator`, `add_mean`.
+    # Whether labelings have lists of mean parameters: `indicator` and `add_mean`.
     has_means = True
-    # The solver that "auto" stands for, where it is not the one for all models.
+    # The solver for "auto", where it differs from the choice for all models.
     preferred_solver = None
     # Whether a hinge smoothed by its k best labelings has compiled sweeps, which take
     # less time than sums over all labelings.
     prefers_topk = False
-    # Whether smoothing by name sums over all labelings, of which the k best are but a
-    # small part.
+    # Whether smoothing that is given by name sums over all labelings, as the k best
+    # labelings have a small share of the probability.
     prefers_sums = False
-    # Natural parameters of all examples that `entropy_dual` has, and the memory that it
-    # takes; None where there are no such dual variables.
+    # Number of natural parameters that `entropy_dual` has for all examples, and its
+    # bytes of memory; None for models without such dual variables.
     entropy_dual_size = entropy_dual_bytes = None
-    # Whether features are on disk, so that what solvers keep for each position should
-    # be there, too.
+    # Whether features are in a file, so that solvers put arrays of all positions into
+    # files, too.
     on_disk = False
-    # Weights that exist, if they are not all, and labels that were not observed.
+    # Flat weights that exist, if some are missing; and labels that were not observed.
     support = unknown = None
     # Length of the rows of weights of one feature.
     ld = 8
-    # Whether labelings are objects of Python, which `memory` and `recall` number.
+    # Whether labelings are Python objects, which `memory` and `recall` number.
     has_memory = False
-    # Visits with the oracle cost so many times what visits of known labelings cost.
+    # Cost of a visit with the oracle, in visits of known labelings.
     oracle_cost = 2.0
 
     def set_sizes(self, sizes, example_weights):
@@ -198,19 +197,19 @@ cdef class BoundModel:
             raise ValueError(
                 f"{type(self).__name__} cannot be cut into blocks of examples")
         model = self.binder(first, last)
-        # what estimators have set since the model was bound
+        # estimators set these after the model was bound
         model.surrogate, model.likelihood = self.surrogate, self.likelihood
-        # weights exist where all examples, and not only these, have shown them
+        # weights exist if any example of the whole data has them
         if self.support is not None:
             model.support = self.support
         return model
 
-    # ---- what solvers may ask for ----
+    # ---- requests of solvers ----
 
     def topk(self, Workspace ws, Py_ssize_t i, Py_ssize_t k):
         """Return the k best labelings of an example as rows, and their values.
 
-        Values include the loss. There are fewer than k if there are no more labelings.
+        Values include the loss. There are fewer than k if fewer labelings exist.
         """
         raise NotImplementedError
 
@@ -228,8 +227,8 @@ cdef class BoundModel:
         w : ndarray of shape (n_weights,)
             Weights that potentials are formed from; `Workspace.read` changes them.
         training : bool, default=True
-            Whether to prepare changes of mean parameters in it. Otherwise it has memory
-            for potentials only.
+            Whether to allocate changes of mean parameters. Otherwise the workspace has
+            memory for potentials only.
         """
         cdef Workspace ws = self._workspace(training)
         ws.n_weights, ws.loss_scale = self.n_weights, 1.0
@@ -237,7 +236,7 @@ cdef class BoundModel:
         return ws
 
     def _workspace(self, training):
-        """Return the model's own kind of workspace."""
+        """Return a workspace of the model's class."""
         raise NotImplementedError
 
     def views(self, w):
@@ -245,7 +244,8 @@ cdef class BoundModel:
         raise NotImplementedError
 
     def box(self, bounds=None):
-        """Return flat lower and upper bounds: those given and those the oracles need.
+        """Return flat lower and upper bounds: the intersection of `bounds` and the
+        oracles'.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ cdef class BoundModel:
         box : tuple of ndarray, or None
             None if there are no bounds.
         """
-        # weights without a box need not be truncated, which solvers save
+        # None without bounds: solvers then need not truncate weights
         given = [each for each in (bounds, self.oracle_bounds) if each is not None]
         if not given:
             return None
@@ -266,7 +266,7 @@ cdef class BoundModel:
             for view in map(self.views, flat[0]):
                 for name in {"coef", "transition_coef"} & set(view):
                     view[name] /= self.feature_scale
-        # a weight must keep both
+        # the intersection of both boxes
         lower = np.maximum.reduce([each[0] for each in flat])
         upper = np.minimum.reduce([each[1] for each in flat])
         if not (lower <= upper).all():
@@ -284,14 +284,14 @@ cdef class BoundModel:
 
     @property
     def signature(self):
-        """What problems share if labelings of one are labelings of the other."""
+        """Data that agree if labelings of two problems are interchangeable."""
         return type(self).__name__, int(self.key_space), self.sizes.tobytes()
 
-    # ---- labelings from elsewhere ----
+    # ---- labelings of a saved state ----
 
     def check_labelings(self, entries, const Py_ssize_t[::1] counts,
                         const int32_t[::1] keys):
-        """Raise an error if so many labelings of each example are not its labelings."""
+        """Raise an error if an entry is not a labeling of its example."""
         cdef Py_ssize_t i, first = 0
         for i in range(self.n_examples):
             for _ in range(counts[i]):
@@ -304,7 +304,7 @@ cdef class BoundModel:
 
     def check_keys(self, entries, const Py_ssize_t[::1] counts,
                    const int32_t[::1] keys):
-        """Raise an error if no labeling of an example has one of its keys."""
+        """Raise an error if a key belongs to no labeling of its example."""
         cdef Py_ssize_t i, k, first = 0
         for i in range(self.n_examples):
             for k in range(first, first + counts[i]):
@@ -341,7 +341,7 @@ cdef class BoundModel:
     def gram(self, Workspace ws, Py_ssize_t i, const int32_t[:, ::1] labelings):
         """Return the inner products of A_i^T (mu(y) - mu(y_i)) for labelings, in rows.
 
-        The labelings follow the potentials that are loaded, as on a visit.
+        The labelings belong to the example whose potentials are loaded, as on a visit.
         """
         cdef Py_ssize_t n = labelings.shape[0], k
         cdef double[:, ::1] out = np.empty((n, n))
@@ -361,7 +361,7 @@ cdef class BoundModel:
             for i in range(self.n_examples):
                 labeling = &labelings[self._starts[i]]
                 self.y_true(i, &y_true[0])
-                # most labelings are right in the end, and change nothing
+                # near the optimum, most decoded labelings are right and change nothing
                 if memcmp(labeling, &y_true[0], self._sizes[i] * sizeof(int32_t)) == 0:
                     continue
                 self.add_labeling(ws, i, &y_true[0], 1.0)
@@ -372,7 +372,8 @@ cdef class BoundModel:
     def sweep(self, Workspace ws, int32_t[::1] labels):
         """Call the max oracle of every example; return the sum of the maxima.
 
-        Every pass has to do this work, so passes are timed in units of it.
+        Training needs at least this work in each pass, so that times are measured in
+        it.
         """
         cdef Py_ssize_t i
         cdef double value, total = 0.0
@@ -385,14 +386,15 @@ cdef class BoundModel:
 
     # ---- one example ----
 
-    # Fetch the memory of an example that is visited next (soon), or a few visits ahead
-    # what says where that memory is: visits in random order would wait for both.
-    # Nothing depends on it.
+    # Prefetch the memory of an example: `soon` before its visit, and otherwise, a few
+    # visits earlier, the pointers to this memory. Visits in random order would wait for
+    # both. Results do not depend on it.
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         pass
 
-    # theta_i at the workspace's weights, with loss_scale times the loss added, so that
-    # the values below are L_i(y) + <theta_i, mu(y)>. The only call that reads features.
+    # Load theta_i at the workspace's weights, with loss_scale times the loss added, so
+    # that values of labelings are L_i(y) + <theta_i, mu(y)>. No other call reads
+    # features.
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
@@ -401,8 +403,8 @@ cdef class BoundModel:
                     double* value) except -1 nogil:
         raise NotImplementedError
 
-    # The k best labelings with potentials that this loads; returns their number, which
-    # is smaller where there are no more. `topk` does it where it is not compiled.
+    # The k best labelings, at potentials that this call loads; returns their number,
+    # which is below k if fewer labelings exist. Calls `topk` if it is not compiled.
     cdef Py_ssize_t best_labelings(
         self, Workspace ws, Py_ssize_t i, Py_ssize_t k, const int32_t** labelings,
         const double** values
@@ -410,7 +412,7 @@ cdef class BoundModel:
         cdef const int32_t[:, ::1] rows
         cdef const double[::1] numbers
         with gil:
-            # what the addresses point to stays alive
+            # the workspace keeps the arrays behind the addresses alive
             rows, numbers = ws._best = self.topk(ws, i, k)
             if not rows.size:
                 return 0
@@ -435,10 +437,9 @@ cdef class BoundModel:
                            double* value) except -1 nogil:
         raise NotImplementedError
 
-    # Exp oracle at the loaded potentials, which stay as they are: the distribution of
-    # the labelings in which the probability of y is proportional to exp(value(y) / mu).
-    # `value` becomes mu log sum_y exp(value(y) / mu), `means` E mu in a layout of the
-    # model's own, which the smooth loss of the model knows: "exp".
+    # Exp oracle at the loaded potentials, which do not change. In the distribution
+    # proportional to exp(value(y) / mu), `value` becomes mu log sum_y exp(value(y) /
+    # mu) and `means` E mu, in a layout of the model that its smooth loss knows: "exp".
     cdef int expect(self, Workspace ws, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
         raise NotImplementedError
@@ -448,16 +449,16 @@ cdef class BoundModel:
                               int32_t* keys) except -1 nogil:
         raise NotImplementedError
 
-    # Whether y is a labeling of example i, and whether its labelings have a key: states
-    # from elsewhere may hold any numbers, and other methods take theirs for granted.
+    # Whether y is a labeling of example i, and whether labelings of i may have a key:
+    # saved states may hold any numbers, and other methods do not check them.
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         raise NotImplementedError
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         return 0 <= key < self.key_space
 
-    # d += coef mu(y), d += coef mean: the change of mean parameters being prepared.
-    # A mean has no key twice, and is evaluated on the way unless value is NULL.
+    # d += coef mu(y), d += coef mean: the prepared change of mean parameters. A mean
+    # has no key twice; its value is written unless `value` is NULL.
     cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         raise NotImplementedError
@@ -482,8 +483,8 @@ cdef class BoundModel:
                      double* out) except -1 nogil:
         raise NotImplementedError
 
-    # Tell `weights` which entries of v the change went to; all of them, unless a model
-    # knows better.
+    # Tell `weights` which entries of v changed: all entries, unless a model overrides
+    # it.
     cdef int touch(self, Workspace ws, Py_ssize_t i, Weights weights) except -1 nogil:
         weights.touch(0, self.n_weights)
         return 0
@@ -492,14 +493,14 @@ cdef class BoundModel:
     cdef int clear(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    # Bring the weights that example i reads up to date, where they are changed lazily
-    # in rows of `row_size`; all of them, unless a model knows better.
+    # Bring the weights that example i reads up to date, in rows of `row_size`: all
+    # weights, unless a model overrides it.
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         weights.catch_up(0)
         return 0
 
-    # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0. The
-    # last is done at any rate: what follows a visit finds the workspace empty.
+    # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0. d is
+    # cleared also if scale is zero: the next visit needs an empty change.
     cdef int apply_change(self, Workspace ws, Py_ssize_t i, Weights weights,
                           double scale, double average) except -1 nogil:
         if scale != 0.0:
@@ -510,7 +511,7 @@ cdef class BoundModel:
                 self.touch(ws, i, weights)
         return self.clear(ws, i)
 
-    # Whether gram_row is cheap: the example's Gram matrix is kept.
+    # Whether `gram_row` is cheap, as the example's Gram matrix is kept.
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 

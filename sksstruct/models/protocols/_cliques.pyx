@@ -1,8 +1,8 @@
 """Factors of three and more variables, for training by dual decomposition.
 
 All cliques of a kind score their outcomes by one table of weights, with an entry for
-each outcome: they are indicator factors, each times a factor of its example. Outcome
-(a, b, c) is the entry (a K + b) K + c.
+each outcome: they are indicator factors, multiplied by a number of their example.
+Outcome (a, b, c) is the entry (a K + b) K + c.
 """
 
 import numpy as np
@@ -29,17 +29,17 @@ cdef class Cliques:
         orders = [rows.shape[1] for rows in kinds]
         sizes = [n_labels ** order for order in orders]
         if max(sizes) >= 2**31:
-            # entries are kept as int32
+            # entries are stored as int32
             raise ValueError(
                 f"cliques of {max(orders)} nodes have {max(sizes)} labelings, too many "
                 "for a table of them")
-        # all kinds of an example in a row
+        # sorted by example: cliques of all kinds of an example are consecutive
         kind = np.repeat(np.arange(len(kinds)), [len(rows) for rows in kinds])
         example = np.concatenate(examples).astype(np.intp)
         order = np.argsort(example, kind="stable")
         kind, example = kind[order], example[order]
         rows = [row for rows in kinds for row in rows]
-        # one too many of each, so that no cliques at all are no empty buffers
+        # a spare entry at the end, as buffers without cliques would be empty
         flat = [*(rows[k] for k in order), [0]]
         self.n_labels, self.n_cliques = n_labels, len(order)
         self.most_nodes, self.most_outcomes = max(orders), max(sizes)
@@ -78,7 +78,7 @@ cdef class Cliques:
         return float((self.factors[:self.n_cliques] ** 2).max(initial=0.0))
 
     def signature(self):
-        """Return what other cliques share with these if a state of these fits them."""
+        """Return the structure that must agree for a state of other cliques to fit."""
         return (self.first_clique.tobytes(), self.first_node.tobytes(),
                 self.scopes.tobytes(), self.first_weight.tobytes())
 
@@ -104,15 +104,15 @@ cdef class Cliques:
 
     cdef double best(self, Py_ssize_t clique, const double* messages,
                      Py_ssize_t* entry) noexcept nogil:
-        """Find the best outcome under messages to all labels; its value."""
+        """Find the best outcome under messages to all labels; return its value."""
         cdef Py_ssize_t order = self._first_node[clique + 1] - self._first_node[clique]
         cdef Py_ssize_t K = self.n_labels, n = 1, a, b, j
         cdef double* prefix = &self._prefix[0]
         cdef const double* table = &self._weights[self._first_weight[clique]]
         cdef const double* last = messages + (order - 1) * K
         cdef double head, value, most = -INFINITY, factor = self._factor[clique]
-        # sums of the messages to all nodes but the last, node after node: from the end,
-        # so that no sum is overwritten before it was read
+        # sums of the messages to all nodes but the last, node by node; from the end, so
+        # that no sum is overwritten before it is read
         prefix[0] = 0.0
         for j in range(order - 1):
             for a in range(n - 1, -1, -1):

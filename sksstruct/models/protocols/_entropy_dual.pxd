@@ -4,34 +4,35 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 
 cdef struct DualStep:
-    # What comes of a step from mu_i to mu_i'; `_entropy_dual.pyx` states the notation.
+    # Results of a step from mu_i to mu_i'; notation: see `_entropy_dual.pyx`.
     double linear       # <theta_i, mu_i' - mu_i>, the loss included
     double slope        # the same minus mu <eta_i, mu_i' - mu_i>
     double loss         # L_i(mu_i')
     double entropy      # mu H(mu_i')
-    double wrong        # what mu_i' has on labels that were not observed
+    double wrong        # share of mu_i' on wrong labels
 
 
 cdef class EntropyDual:
-    # `_entropy_dual.pyx` states attributes and methods.
+    # attributes and methods: see `_entropy_dual.pyx`
     cdef readonly BoundModel model
     cdef readonly double mu
     cdef readonly object natural, begun, losses, entropies
-    # the same arrays, for loops without the interpreter
+    # the same arrays as memoryviews, for loops without the interpreter
     cdef double[::1] _losses, _entropies
     cdef uint8_t[::1] _begun
     cdef float* _natural
-    # means that are kept, room for so many, and for which examples they were found
-    cdef tuple _kept
+    # stored means, number of parameters with room for means, and examples with means
+    cdef tuple _stored
     cdef double* _means
     cdef Py_ssize_t _room
-    cdef uint8_t[::1] _is_kept
-    # means of another example, and of which one; -1: of none
-    cdef double* _other
-    cdef Py_ssize_t _other_of
-    # where the parameters of each example begin
+    cdef uint8_t[::1] _has_means
+    # means of an example without room, and its number; -1: no example
+    cdef double* _last_means
+    cdef Py_ssize_t _last_example
+    # first parameter of each example
     cdef const Py_ssize_t[::1] _first
-    # of one example: potentials over mu, what is tried, its means, and their change
+    # scratch for one example: theta_i / mu, a trial's natural parameters, its means,
+    # and the change of the means
     cdef object _scratch
     cdef double* _loaded
     cdef double* _tried
@@ -40,7 +41,7 @@ cdef class EntropyDual:
     # the observed labeling, and its keys
     cdef int32_t[::1] _labeling, _keys
 
-    # what solvers call
+    # methods that solvers call
     cdef int load(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int begin(self, Workspace ws, Py_ssize_t i, double advantage,
                    DualStep* out) except -1 nogil
@@ -51,7 +52,7 @@ cdef class EntropyDual:
     cdef int distance(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int gap(self, Workspace ws, Py_ssize_t i, double* loss,
                  double* gap) except -1 nogil
-    # what subclasses define
+    # methods that subclasses define
     cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil
     cdef int read(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil
@@ -82,8 +83,8 @@ ctypedef fused score:
 
 cdef inline double inner(Py_ssize_t n, const score* scores,
                          const double* means) noexcept nogil:
-    """Return <scores, means>; a score of -inf counts nothing where the mean is zero."""
-    # four sums, as each addition waits for the one before; a choice, and not a branch
+    """Return <scores, means>; a score of -inf times a mean of zero is zero."""
+    # four sums, whose additions do not wait for each other; no branches
     cdef double[4] totals = [0.0, 0.0, 0.0, 0.0]
     cdef Py_ssize_t full = n - n % 4, k, j
     for k in range(0, full, 4):

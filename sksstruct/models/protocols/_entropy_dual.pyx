@@ -12,18 +12,18 @@ primal and dual is a sum of block gaps, each a Kullback-Leibler divergence:
 
     gap_i = p_i mu KL(mu_i | distribution with the potentials theta_i / mu)
 
-Every mu_i belongs to a Gibbs distribution, with the natural parameters eta_i. Both have
-the layout of potentials, first of single labels, the nodes, and then of pairs of
-labels; means of pairs at every position would take the square of the number of labels.
+Every mu_i belongs to a Gibbs distribution with natural parameters eta_i. Both have the
+layout of potentials, first of single labels, the nodes, and then of pairs of labels,
+with one table for all positions: tables of single positions would take too much memory.
 H(mu_i) is log Z(eta_i) - <eta_i, mu_i>. At first mu_i is mu_i(y_i), for which eta_i is
 infinite.
 
-The eta_i are numbers of single precision, to which a step rounds before the oracle
-finds their means in double precision. So D is that of the eta_i that are kept: it needs
-no margin for rounding. The mu_i follow from the eta_i, bit for bit. Where examples are
-small, those of the first ones are kept, as far as `KEPT_BYTES` allow; the oracle finds
-the others again. Where examples are large that takes little of the time of a visit: to
-read and write as many numbers takes as long.
+Each step rounds eta_i to single precision before the oracle finds its means in double
+precision. So D is the dual value of the stored eta_i, and needs no margin for rounding.
+The mu_i follow from the eta_i, bit for bit. If examples are small, the mu_i of the
+first examples are stored, up to `KEPT_BYTES`; the oracle finds the remaining mu_i
+again. If examples are large, none is stored: reading and writing mu_i would take as
+long as the oracle.
 
 M. Collins, A. Globerson, T. Koo, X. Carreras and P. Bartlett, "Exponentiated gradient
 algorithms for conditional random fields and max-margin Markov networks", JMLR 9, 2008.
@@ -43,21 +43,21 @@ from sksstruct.utils._layout import aligned_zeros, file_zeros
 from sksstruct.utils.entries import Entries
 
 
-# The means that are kept take no more bytes than this, unless in a file.
+# Largest size of the stored means, unless they are in a file.
 KEPT_BYTES = 2**26
-# None are kept if examples have more parameters than this on average.
+# Largest mean number of parameters of an example for which means are stored.
 MOST_KEPT = 2**13
 
 
 cdef inline float rounded(double value) noexcept nogil:
-    """Return a natural parameter in single precision; what is finite stays finite."""
+    """Return a natural parameter in single precision; finite values stay finite."""
     cdef double kept = FLT_MAX if value > FLT_MAX else value
     kept = -FLT_MAX if kept < -FLT_MAX else kept
     return <float> (value if value == -INFINITY else kept)
 
 
 def n_kept(model):
-    """Return for how many natural parameters of a model there is room for means."""
+    """Return the number of natural parameters with room for stored means."""
     size = model.entropy_dual_size
     if model.on_disk:
         return size
@@ -67,17 +67,16 @@ def n_kept(model):
 
 
 def dual_bytes(model):
-    """Return the bytes of natural parameters of a model, and of means that are kept."""
+    """Return the bytes of the natural parameters of a model, and of stored means."""
     return 4 * model.entropy_dual_size + 8 * n_kept(model)
 
 
 cdef class EntropyDual:
     """The dual variables of all examples of a bound model.
 
-    A subclass says how many parameters an example has (`sizes`), and defines the
-    methods after it. The methods that try a distribution write the change from mu_i
-    into the workspace. The `change_norm` and `apply_change` methods of the model read
-    it there.
+    A subclass defines the number of parameters of an example (`sizes`), and the methods
+    after it. The methods that try a distribution write the change from mu_i into the
+    workspace, where `change_norm` and `apply_change` of the model read it.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ cdef class EntropyDual:
     mu : float
         Strength of the smoothing.
     state : dict, default=None
-        The state of another object, whose distributions are used.
+        State of another object, from whose distributions to start.
     source : EntropyDual, default=None
         Another object, whose dual variables are shared.
 
@@ -95,7 +94,7 @@ cdef class EntropyDual:
     losses, entropies : ndarray of shape (n_examples,)
         L_i(mu_i), and mu H(mu_i).
     natural : ndarray of float32
-        Natural parameters of all examples, one after the other.
+        Natural parameters of all examples, consecutive.
     begun : ndarray of bool, shape (n_examples,)
         Whether an example has natural parameters: mu_i is not mu_i(y_i).
     """
@@ -108,12 +107,12 @@ cdef class EntropyDual:
         self.model, self.mu = model, mu
         sizes = np.asarray(self.sizes(), dtype=np.intp)
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        # one at least, so that there is an address
+        # at least one parameter, so that addresses are valid
         longest, total = max(int(sizes.max(initial=0)), 1), max(int(sizes.sum()), 1)
         zeros = file_zeros if model.on_disk else aligned_zeros
         if source is not None:
             self._use(source.natural, source.begun, source.losses, source.entropies)
-            self._kept = source._kept
+            self._stored = source._stored
         else:
             if state is not None:
                 self._use(*self._checked(state, total))
@@ -121,37 +120,37 @@ cdef class EntropyDual:
                 n = model.n_examples
                 self._use(zeros(total, np.float32), np.zeros(n, dtype=bool),
                           np.zeros(n), np.zeros(n))
-            self._kept = (
+            self._stored = (
                 zeros(max(n_kept(model), 1)), np.zeros(model.n_examples, dtype=bool))
-        natural, means = self.natural, self._kept[0]
+        natural, means = self.natural, self._stored[0]
         self._natural, self._means, self._room = &natural[0], &means[0], means.shape[0]
-        self._is_kept = self._kept[1].view(np.uint8)
+        self._has_means = self._stored[1].view(np.uint8)
         loaded, tried, tried_means, change, other = self._scratch = [
             aligned_zeros(longest) for _ in range(5)]
         self._loaded, self._tried = &loaded[0], &tried[0]
         self._tried_means, self._change = &tried_means[0], &change[0]
-        self._other, self._other_of = &other[0], -1
-        # a spare entry: labelings may be empty
+        self._last_means, self._last_example = &other[0], -1
+        # a spare entry, as labelings may be empty
         self._labeling = np.zeros(model.max_size + 1, dtype=np.int32)
         self._keys = np.zeros(model.max_keys + 1, dtype=np.int32)
 
     def _use(self, natural, begun, losses, entropies):
-        """Use the given arrays."""
+        """Store the given arrays as the dual variables."""
         self.natural, self.begun = natural, begun
         self.losses, self.entropies = losses, entropies
         self._begun = begun.view(np.uint8)
         self._losses, self._entropies = losses, entropies
 
     def _checked(self, state, size):
-        """Return the arrays of a state."""
+        """Return the arrays of a state, after checks."""
         entries, n = Entries(state, "dual variables"), self.model.n_examples
         arrays = (
-            # those of what is forbidden are -inf
+            # natural parameters of forbidden labels are -inf
             entries.array("natural", (size,), np.float32, high=FLT_MAX, infinite=True),
             entries.array("begun", (n,), bool),
             entries.array("losses", (n,)), entries.array("entropies", (n,)),
         )
-        # they change: not what is mapped from a file
+        # steps change the arrays, which may be mapped read-only from a file
         return (np.require(array, requirements="W") for array in arrays)
 
     def sharing(self):
@@ -159,7 +158,7 @@ cdef class EntropyDual:
         return type(self)(self.model, self.mu, source=self)
 
     def state(self):
-        """Return the dual variables as a dict of arrays, with what they belong to.
+        """Return the dual variables as a dict of arrays, with the problem's data.
 
         `sksstruct.models.roles.entropy_dual` creates the object again from this state,
         for models that `fits_entropy_dual` accepts.
@@ -177,7 +176,7 @@ cdef class EntropyDual:
         with nogil:
             for i in range(start, stop):
                 self.gap(ws, i, &losses[i], &gaps[i])
-                # rounding errors, where the block is at its optimum
+                # rounding errors at the optimum of a block
                 if gaps[i] < 0.0:
                     gaps[i] = 0.0
 
@@ -190,19 +189,19 @@ cdef class EntropyDual:
         return self._first[i + 1] <= self._room
 
     cdef const double* means(self, Workspace ws, Py_ssize_t i) except NULL nogil:
-        """Return mu_i of a loaded example; what was tried is lost if it is not kept."""
+        """Return mu_i of a loaded example; overwrites the trial if mu_i has no room."""
         cdef const float* natural = self._natural + self._first[i]
-        cdef double* means = self._other
+        cdef double* means = self._last_means
         cdef Py_ssize_t k
         if self._has_room(i):
             means = self._means + self._first[i]
-            if self._is_kept[i]:
+            if self._has_means[i]:
                 return means
-            self._is_kept[i] = True
-        elif self._other_of == i:
+            self._has_means[i] = True
+        elif self._last_example == i:
             return means
         else:
-            self._other_of = i
+            self._last_example = i
         if not self._begun[i]:
             self.observe(i, means)
             return means
@@ -220,16 +219,16 @@ cdef class EntropyDual:
 
     cdef int begin(self, Workspace ws, Py_ssize_t i, double advantage,
                    DualStep* out) except -1 nogil:
-        """Try the distribution with the loaded potentials, where every observed label
-        gains an advantage; for mean parameters without finite natural ones."""
-        # potentials alone would be too far away at first: at large weights every step
-        # of an example takes back most of what the others have learned
+        """Try the distribution of the loaded potentials plus an advantage of every
+        observed label; for mean parameters without finite natural parameters."""
+        # without the advantage the first steps are too long: at large weights, each
+        # step of an example would undo most of the progress on other examples
         cdef const double* means = self.means(ws, i)
         memcpy(self._tried, self._loaded, self._size(i) * sizeof(double))
         self._favor(i, self._tried, advantage)
         self._round(i)
         self._find_means(ws, i, means, out)
-        # eta_i is infinite: there is no slope
+        # eta_i is infinite, so that no slope exists
         out.slope = 0.0
         return 0
 
@@ -237,7 +236,7 @@ cdef class EntropyDual:
                  DualStep* out) except -1 nogil:
         """Try the natural parameters (1 - share) eta_i + share theta_i / mu.
 
-        Both shares are positive, so that -inf of what is forbidden stays -inf.
+        Both shares are positive, so that -inf of forbidden labels stays -inf.
         """
         cdef const float* natural = self._natural + self._first[i]
         cdef const double* means = self.means(ws, i)
@@ -251,15 +250,15 @@ cdef class EntropyDual:
         return 0
 
     cdef int spread(self, Workspace ws, Py_ssize_t i, DualStep* out) except -1 nogil:
-        """Try the distribution with the loaded potentials, as a change from mu_i(y_i),
-        whatever mu_i is."""
-        self._other_of = -1
-        self.observe(i, self._other)
+        """Try the distribution of the loaded potentials, as a change from mu_i(y_i)
+        instead of mu_i."""
+        self._last_example = -1
+        self.observe(i, self._last_means)
         memcpy(self._tried, self._loaded, self._size(i) * sizeof(double))
-        return self._find_means(ws, i, self._other, out)
+        return self._find_means(ws, i, self._last_means, out)
 
     cdef int _round(self, Py_ssize_t i) noexcept nogil:
-        """Round what is tried, as it is going to be kept."""
+        """Round the natural parameters of the trial, as `accept` stores them."""
         cdef Py_ssize_t k
         for k in range(self._size(i)):
             self._tried[k] = rounded(self._tried[k])
@@ -267,7 +266,7 @@ cdef class EntropyDual:
 
     cdef int _find_means(self, Workspace ws, Py_ssize_t i, const double* means,
                          DualStep* out) except -1 nogil:
-        """Find the means of what is tried, and prepare the change from others."""
+        """Find the means of the trial, and prepare their change from `means`."""
         cdef Py_ssize_t nodes = self.n_nodes(i), rest = self._size(i) - nodes
         cdef double log_partition = self.expect(ws, i, self._tried, self._tried_means)
         out.loss = self.loss(i, self._tried_means)
@@ -276,13 +275,13 @@ cdef class EntropyDual:
             log_partition - inner(nodes, self._tried, self._tried_means)
             - inner(rest, self._tried + nodes, self._tried_means + nodes))
         self._prepare(ws, i, self._tried_means, means)
-        # all labelings gain the same from the constant part of the loss
+        # the constant part of the loss is the same for all labelings, and cancels
         out.linear = self.mu * inner(
             self._size(i), self._loaded, self._change)
         return 0
 
     cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
-        """Keep the distribution that was tried last."""
+        """Store the distribution that was tried last."""
         cdef float* natural = self._natural + self._first[i]
         cdef Py_ssize_t k
         for k in range(self._size(i)):
@@ -290,7 +289,7 @@ cdef class EntropyDual:
         if self._has_room(i):
             memcpy(self._means + self._first[i], self._tried_means,
                    self._size(i) * sizeof(double))
-        self._other_of = -1
+        self._last_example = -1
         self._begun[i] = True
         self._losses[i], self._entropies[i] = step.loss, step.entropy
         return 0
@@ -298,13 +297,13 @@ cdef class EntropyDual:
     # ---- sums over all examples, and certificates ----
 
     cdef int distance(self, Workspace ws, Py_ssize_t i) except -1 nogil:
-        """Prepare mu_i - mu_i(y_i) in the workspace, and find L_i(mu_i) anew."""
+        """Prepare mu_i - mu_i(y_i) in the workspace, and compute L_i(mu_i) again."""
         cdef const double* means
         self.load(ws, i)
         means = self.means(ws, i)
-        # costs may be others than those of the problem that the means are from
+        # the costs may differ from the problem that the state is from
         self._losses[i] = self.loss(i, means)
-        # in the scratch of what is tried, which nobody needs now
+        # no trial is pending, so that its means are free scratch
         self.observe(i, self._tried_means)
         return self._prepare(ws, i, means, self._tried_means)
 
@@ -317,8 +316,8 @@ cdef class EntropyDual:
         self.load(ws, i)
         means = self.means(ws, i)
         log_partition = self.log_partition(ws, i)
-        # the constant part of the loss is in both, and in no difference
-        # in the scratch of what is tried, which nobody needs now
+        # the constant part of the loss is in both terms, and cancels; no trial is
+        # pending, so that its means are free scratch
         self.observe(i, self._tried_means)
         loss[0] = self.mu * (log_partition - inner(
             self._size(i), self._loaded, self._tried_means))
@@ -330,13 +329,13 @@ cdef class EntropyDual:
     # ---- the observed labeling ----
 
     cdef Py_ssize_t observed_keys(self, Py_ssize_t i) except -1 nogil:
-        """Find the keys of the observed labeling; return how many."""
+        """Write the keys of the observed labeling; return their number."""
         self.model.y_true(i, &self._labeling[0])
         return self.model.indicator(i, &self._labeling[0], &self._keys[0])
 
     cdef int _favor(self, Py_ssize_t i, double* natural,
                     double advantage) except -1 nogil:
-        """Let every observed label gain an advantage."""
+        """Add an advantage to the natural parameter of every observed label."""
         cdef Py_ssize_t n_keys = self.observed_keys(i), nodes = self.n_nodes(i), k
         for k in range(n_keys):
             if self._keys[k] < nodes:
@@ -344,10 +343,11 @@ cdef class EntropyDual:
         return 0
 
     cdef double _wrong(self, Py_ssize_t i, const double* means) except? -1 nogil:
-        """Return what means have on labels that were not observed."""
+        """Return the share of means on labels that were not observed."""
         cdef Py_ssize_t n_keys = self.observed_keys(i), nodes = self.n_nodes(i), k
         cdef double total = 0.0
-        # nodes only: of what several parts share, no share is that of one labeling
+        # nodes only: entries that several parts share have no share of a single
+        # labeling
         for k in range(n_keys):
             if self._keys[k] < nodes:
                 total += 1.0 - means[self._keys[k]]
@@ -357,7 +357,7 @@ cdef class EntropyDual:
 
     cdef int _prepare(self, Workspace ws, Py_ssize_t i, const double* new,
                       const double* old) except -1 nogil:
-        """Write a difference of means to the workspace, as the change it prepares."""
+        """Write a difference of means to the workspace, as its prepared change."""
         cdef Py_ssize_t k
         for k in range(self._size(i)):
             self._change[k] = new[k] - old[k]
@@ -369,34 +369,34 @@ cdef class EntropyDual:
         """Return the number of parameters of each example."""
         raise NotImplementedError
 
-    # How many of them are of nodes, whose means are shares of single labels.
+    # Number of parameters of nodes, whose means are probabilities of single labels.
     cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil:
         return self._size(i)
 
-    # Write the potentials in the workspace over mu to `_loaded`.
+    # Write the potentials in the workspace, divided by mu, to `_loaded`.
     cdef int read(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    # Write the means of natural parameters, and return the log-partition function.
+    # Write the means of natural parameters, and return the log-partition.
     cdef double expect(self, Workspace ws, Py_ssize_t i, const double* natural,
                        double* means) except? -1 nogil:
         raise NotImplementedError
 
-    # The log-partition function of the loaded potentials; what was tried is lost.
+    # The log-partition of the loaded potentials; overwrites the means of the trial.
     cdef double log_partition(self, Workspace ws, Py_ssize_t i) except? -1 nogil:
         return self.expect(ws, i, self._loaded, self._tried_means)
 
-    # L_i of means.
+    # Expected loss L_i(mu_i) at the given means.
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         raise NotImplementedError
 
-    # The next two are for parameters that are numbered as the keys of labelings are.
+    # The next two methods are for parameters whose numbers are keys of labelings.
 
     # Write mu_i(y_i).
     cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
         cdef Py_ssize_t n_keys = self.observed_keys(i), k
         memset(means, 0, self._size(i) * sizeof(double))
-        # a part that is shared is there as often as it counts
+        # a shared part counts once for each of its keys
         for k in range(n_keys):
             means[self._keys[k]] += 1.0
         return 0

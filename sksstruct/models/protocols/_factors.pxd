@@ -1,10 +1,10 @@
-# Factors bound to training data; `_factors.pyx` states notation and methods.
+# Factors bound to training data; notation and methods: see `_factors.pyx`.
 
 from libc.stdint cimport int32_t, int64_t
 
 
 cdef struct Messages:
-    # what one variable tells a pair: labels that are not listed get zero
+    # messages of one variable to a pair; labels that are not listed get zero
     Py_ssize_t size
     const int32_t* labels
     const double* values
@@ -20,19 +20,19 @@ cdef class FactorModel:
     cdef readonly Py_ssize_t n_examples, n_variables, n_pairs, n_labels
     # the largest |phi_f|^2 of an outcome of a pair
     cdef readonly double pair_norm
-    # whether pairs of an example are joined in cycles
+    # whether pairs of an example form cycles
     cdef readonly bint loopy
     # whether some outcomes are forbidden
     cdef readonly bint constrained
-    # scores that oracles and `label_scores`, `pair_scores` looked at
+    # number of scores that oracles, `label_scores` and `pair_scores` have read
     cdef readonly int64_t visited
-    # the variables and pairs of example i are those from first[i] to first[i + 1] - 1
+    # the variables and pairs of example i are first[i] to first[i + 1] - 1
     cdef readonly object example_weights, first_variable, first_pair, pairs, y_true
     cdef const double[::1] _example_weights
     cdef const Py_ssize_t[::1] _first_variable, _first_pair
     cdef const int32_t[:, ::1] _pairs
     cdef const int32_t[::1] _y_true
-    # what missing the label of each variable costs
+    # cost of missing the label of each variable
     cdef const double[::1] _cost
 
     cdef int find_label(
@@ -63,8 +63,8 @@ cdef class BinaryFactorModel:
     cdef const double[::1] _example_weights
     cdef const unsigned char[:, ::1] _y_true
     cdef const int32_t[:, ::1] _pairs
-    # the pairs of label j, and its neighbors in them, are the entries
-    # first_neighbor[j] to first_neighbor[j + 1] - 1 of the other two
+    # label j has the pairs `_neighbor_pairs`, and in them the neighbors `_neighbors`,
+    # at the entries first_neighbor[j] to first_neighbor[j + 1] - 1
     cdef const Py_ssize_t[::1] _first_neighbor
     cdef const int32_t[::1] _neighbors, _neighbor_pairs
     cdef double[::1] _pair_weights
@@ -78,5 +78,5 @@ cdef class BinaryFactorModel:
 
 
 cdef inline double pair_score(BinaryFactorModel model, Py_ssize_t pair) noexcept nogil:
-    """What a pair scores if both of its labels are on."""
+    """Return the score of a pair if both of its labels are on."""
     return model.scaling * model._pair_weights[pair]

@@ -1,23 +1,23 @@
-"""What dual decomposition knows of a model: factors, their oracles and their features.
+"""The protocol of dual decomposition: factors, their oracles and their features.
 
-Every variable of an example has a factor of its own (unigram) with the features of the
-variable, and some pairs of variables have one (bigram) whose score is an entry of a
-table that all pairs share. In the notation of Yen et al. (2016), with example weights
-p_i, C_i = p_i / alpha, and q_f a distribution over the outcomes of factor f, (10) is
+Every variable of an example has a unigram factor with the features of the variable, and
+some pairs of variables have a bigram factor whose score is an entry of a table that all
+pairs share. In the notation of Yen et al. (2016), with example weights p_i,
+C_i = p_i / alpha, and q_f a distribution over the outcomes of factor f, (10) is
 
     w_F = sum_i C_i sum_(f in F(x_i)) Phi_f^T (e_truth - q_f)
 
-A solver asks for the outcome of a factor that scores best under messages (`find_label`,
-`find_pair`: the factorwise maximization oracles, FMOs, of Section 3.2), for the scores
-of known outcomes, and tells how much weight outcomes gain. The loss is Hamming's: a
-wrong label costs `_cost` of its variable, which `find_label` adds and no score does.
+A solver calls the factorwise maximization oracles (FMOs, Section 3.2) `find_label` and
+`find_pair` for the best outcome of a factor under messages, reads scores of known
+outcomes, and adds weight to outcomes. The loss is Hamming's: a wrong label costs
+`_cost` of its variable, which `find_label` includes and scores do not.
 
-Outcomes of pairs, and labels of variables, may be forbidden. The pairs of a model with
-forbidden outcomes are trees, each pair leading from a variable that it shares with an
-earlier one, or with none, to a new variable (`_feasible_joint.pyx`).
+Outcomes of pairs, and labels of variables, may be forbidden. In a model with forbidden
+outcomes, the pairs form trees: each pair leads to a new variable, from the variable
+that it shares with an earlier pair or from another new one (`_feasible_joint.pyx`).
 
-A model for `GDMM` is a subclass of `FactorModel`, or of `BinaryFactorModel` where every
-label is on or off and Algorithm 3 is to search among many pairs.
+A model for `GDMM` is a subclass of `FactorModel`, or of `BinaryFactorModel` if every
+label is on or off and Algorithm 3 searches among many pairs.
 """
 
 import numpy as np
@@ -33,21 +33,21 @@ def feature_weights(n_features, n_labels, by_feature):
     Parameters
     ----------
     n_features, n_labels : int
-        Sizes.
+        Numbers of features and of labels.
     by_feature : bool
         Whether the weights of one feature are adjacent, which suits sparse features.
-        Otherwise those of one label are, which suits dense features.
+        Otherwise the weights of one label are, which suits dense features.
 
     Returns
     -------
     weights : ndarray of shape (n_features, padded_length(n_labels))
         The weights; they begin on a cache line.
     """
-    # whole vectors of labels, so that kernels need no special case for the last
+    # whole vectors of labels, so that kernels need no loop over a remainder
     ld = padded_length(n_labels)
     if by_feature:
         return aligned_zeros(n_features * ld).reshape(n_features, ld)
-    # each label's weights begin on a whole vector too, hence the second padding
+    # the weights of each label are whole vectors too, hence the second padding
     rows = aligned_zeros(ld * padded_length(n_features)).reshape(ld, -1)
     return rows[:, :n_features].T
 
@@ -55,17 +55,17 @@ def feature_weights(n_features, n_labels, by_feature):
 cdef class FactorModel:
     """Variables with any number of labels, and pairs of them, bound to training data.
 
-    Subclasses implement the oracles below. `visited` counts the scores that they read.
-    This measure of time does not depend on the machine.
+    Subclasses implement the oracles below. `visited` counts the scores that the oracles
+    read: a measure of time that does not depend on the machine.
     """
 
-    # Factors of three and more variables: a `Cliques`, where there are any.
+    # Factors of three and more variables, a `Cliques`; None without any.
     cliques = None
 
     def set_factors(self, first_variable, first_pair, pairs, y_true, costs,
                     example_weights, Py_ssize_t n_labels):
         """Set variables, pairs of them, observed labels and their costs."""
-        # arrays for Python beside the views that kernels read
+        # arrays for callers in Python, beside the memoryviews for kernels
         self.first_variable = np.ascontiguousarray(first_variable, dtype=np.intp)
         self.first_pair = np.ascontiguousarray(first_pair, dtype=np.intp)
         self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
@@ -78,7 +78,7 @@ cdef class FactorModel:
         self.n_examples = len(self.example_weights)
         self.n_variables, self.n_pairs = len(self.y_true), len(self.pairs)
         self.n_labels = n_labels
-        # right for indicator features; models whose pairs have others change it
+        # the norm of indicator features; models with other features of pairs change it
         self.pair_norm = 1.0
         self.loopy = self.constrained = False
 
@@ -91,12 +91,12 @@ cdef class FactorModel:
         raise NotImplementedError
 
     def weights(self):
-        """Return the flat weights; later calls may return longer ones."""
+        """Return the flat weights; later calls may return more weights."""
         raise NotImplementedError
 
     def loss_at_zero(self):
         """Return the objective at w = 0: the largest loss, averaged over examples."""
-        # every wrong label costs at w = 0, as all labels score the same
+        # at w = 0 all labels score the same, so that every wrong label costs
         firsts = self.first_variable[:self.n_examples]
         costs = np.add.reduceat(np.asarray(self._cost), firsts)
         return float(self.example_weights @ costs)
@@ -116,13 +116,13 @@ cdef class FactorModel:
         raise NotImplementedError
 
     def work_of_maxima(self):
-        """Return the approximate number of scores that `maxima` reads."""
+        """Return the number of scores that `maxima` reads, about."""
         return self.n_variables * self.n_labels
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
         """Return the mean over examples of max_y L_i(y) + <w, phi(y) - phi(y_i)>.
 
-        If this is the maximum of a relaxation, it may return an upper bound on it.
+        If the maximum needs a relaxation, may return an upper bound of the mean.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ cdef class FactorModel:
             Threads.
         multipliers : callable, default=None
             Returns the multipliers of the constraints between pairs and variables,
-            which make a bound tight; see `_multipliers.pyx` of the solver.
+            which make an upper bound tight; see the solver's `_multipliers.pyx`.
         """
         raise NotImplementedError
 
@@ -142,10 +142,10 @@ cdef class FactorModel:
         self, Py_ssize_t variable, double part, Py_ssize_t n, const int32_t* labels,
         double floor, int32_t* label, double* value
     ) except -1 nogil:
-        """Find the best label above floor, loss included, apart from n given ones.
+        """Find the best label above floor, loss included, except n given labels.
 
-        A part in [0, 1) stands for one of the parts of `set_partition`, the only one
-        that is searched; a negative one for all labels. Returns whether there is one.
+        With `part` in [0, 1), only one part of `set_partition` is searched; with a
+        negative `part`, all labels. Returns whether a label was found.
         """
         raise NotImplementedError
 
@@ -161,23 +161,23 @@ cdef class FactorModel:
 
     cdef double label_norm(self, Py_ssize_t variable) noexcept nogil:
         """Return |phi_v|^2."""
-        # abstract, but what is noexcept cannot raise
+        # subclasses override it; a noexcept method cannot raise NotImplementedError
         return 0.0
 
     # ---- bigram factors ----
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
-        """Find the best outcome of a pair under the messages to its two ends.
+        """Find the best outcome of a pair under the messages to its two variables.
 
-        Whether one is above floor is returned; `linear` asks for a search of all
-        outcomes, which is what the sublinear oracle is compared with.
+        Returns whether an outcome is above floor. `linear` asks for a search of all
+        outcomes, the baseline for the sublinear oracle.
         """
         raise NotImplementedError
 
     cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
                           Py_ssize_t second_label) except -1 nogil:
-        """Return the number by which the methods below know an outcome of a pair."""
+        """Return the entry of an outcome of a pair, which other methods take."""
         raise NotImplementedError
 
     cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
@@ -192,19 +192,19 @@ cdef class FactorModel:
 
     cdef bint allows(self, Py_ssize_t pair, Py_ssize_t first_label,
                      Py_ssize_t second_label) noexcept nogil:
-        """Whether an outcome is allowed; `find_pair` finds no other."""
-        # models that forbid some are `constrained`
+        """Return whether an outcome is allowed, as all results of `find_pair` are."""
+        # models that forbid some outcomes are `constrained`
         return True
 
 
 cdef class BinaryFactorModel:
     """Labels that are on or off, and scores of pairs of labels that are both on.
 
-    The factor of a pair has one weight, times `scaling`. Its other outcomes have the
-    score zero.
+    The factor of a pair has one weight, times `scaling`, for both labels on. Its three
+    other outcomes score zero.
     """
 
-    # of all that `FactorModel` may have: indicator features, and no more than pairs
+    # attributes of `FactorModel`: indicator features, and no factors beyond pairs
     cliques, pair_norm, loopy, constrained = None, 1.0, False, False
 
     def set_factors(self, pairs, y_true, example_weights, double scaling):
@@ -216,14 +216,14 @@ cdef class BinaryFactorModel:
         self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
         self._pairs = self.pairs
         self.n_pairs, self.scaling = len(self.pairs), scaling
-        # both ends of every pair, sorted by label: the pairs of a label are a range
-        # stable, so that neighbors come in the order of their pairs
+        # both ends of every pair, sorted by label, so that the pairs of a label are a
+        # range; a stable sort keeps neighbors in the order of their pairs
         ends = self.pairs.T.ravel()
         order = np.argsort(ends, kind="stable")
         self._first_neighbor = np.searchsorted(
             ends[order], np.arange(self.n_labels + 1)).astype(np.intp)
         others = self.pairs[:, ::-1].T.ravel()[order]
-        # one entry too many each, so that no pairs at all are no empty buffers
+        # a spare entry at the end, as buffers without pairs would be empty
         self._neighbors = np.append(others, 0).astype(np.int32)
         self._neighbor_pairs = np.append(
             order % max(self.n_pairs, 1), 0).astype(np.int32)
@@ -234,27 +234,24 @@ cdef class BinaryFactorModel:
 
     def loss_at_zero(self):
         """Return the objective at w = 0: all labels may be wrong."""
-        # both values of a label score zero, and the wrong one costs one
+        # both states of a label score zero, and the wrong one costs one
         return float(self.example_weights.sum() * self.n_labels)
 
     def work_of_maxima(self):
-        """Return the approximate number of scores that the objective reads.
-
-        There are four for each pair.
-        """
-        # a minimum cut in a graph of twice the labels and pairs, with arcs both ways
+        """Return the number of scores that the objective reads: four per pair."""
+        # a minimum cut, in a graph of twice the labels and pairs, with arcs both ways
         return 4 * self.n_examples * (self.n_labels + self.n_pairs)
 
     def pair_weights(self):
         """Return the weights of the pairs, a view."""
-        # the array is longer than this, so that it is never empty
+        # the array has a spare entry, so that it is never empty
         return np.asarray(self._pair_weights)[:self.n_pairs]
 
     cdef int label_scores(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high,
                           double* scores) except -1 nogil:
         """Write the scores <w_j, x_i> of the labels low <= j < high.
 
-        Whole vectors are written, up to seven scores more.
+        Writes whole vectors, which may be up to seven scores more.
         """
         raise NotImplementedError
 

@@ -3,12 +3,12 @@ from sksstruct.models.protocols._weights cimport LazyWeights
 
 
 cdef class SmoothLoss:
-    # A bound model with a loss that has a gradient; `_smooth_loss.pyx` states each.
+    # A bound model with a loss that has a gradient; see `_smooth_loss.pyx`.
     cdef readonly BoundModel model
     cdef readonly Py_ssize_t row_size
     cdef readonly bint convex, nonsmooth
     cdef readonly double mu, diameter
-    # of the last value and gradient
+    # results of the last `value_and_gradient`
     cdef readonly double expected_loss, hinge
     cdef readonly object exact, support
     cdef public bint keep_anchors

@@ -1,4 +1,4 @@
-"""Losses with a gradient: what solvers that follow gradients ask of a bound model.
+"""Losses with a gradient, for solvers that follow gradients of a bound model.
 
 With the hinge h_i(w) = max_y H_i(y) smoothed by mu (Pillutla et al., 2018, Section 2),
 
@@ -6,11 +6,11 @@ With the hinge h_i(w) = max_y H_i(y) smoothed by mu (Pillutla et al., 2018, Sect
     grad f_i(w) = A_i^T (E mu_i - mu_i(y_i)),  E mu_i being the mean parameters of u
 
 where omega is the negative entropy (the exp oracle) or half the squared norm (the top-K
-oracle). The negative log-likelihood is the first with mu = 1 and no loss. The rest of
-the notation is that of `_bound_model.pyx`.
+oracle). The negative log-likelihood has the entropy, with mu = 1 and no loss. Further
+notation is as in `_bound_model.pyx`.
 
-Solvers that visit one example at a time ask for E mu_i at the weights of the visit,
-minus E mu_i at those of the last value and gradient, which is the anchor.
+Solvers that visit one example at a time need E mu_i at the weights of the visit, minus
+E mu_i at the weights of the last value and gradient, the anchor.
 """
 
 from libc.math cimport NAN
@@ -28,18 +28,18 @@ cdef class SmoothLoss:
     mu : float
         Strength of the smoothing.
     exact : ndarray of shape (n_examples,), bool
-        Whether the last value and gradient are exactly those of the smooth loss. If
-        not, they are those of its K best labelings.
+        Whether the last value and gradient are exact for the smooth loss of an example,
+        rather than for its K best labelings.
     support : ndarray of int or None
-        Flat weights that exist, if some do not; the others are zero.
+        Flat weights that exist, if some are missing; missing weights are zero.
     convex : bool
         Whether the loss is convex. If not, the expected mean parameters are not dual
         variables.
     nonsmooth : bool
-        Whether the structured hinge itself is minimized, by means of the smooth loss.
+        Whether the smooth loss serves to minimize the structured hinge itself.
     unpenalized : ndarray of int or None
         Flat weights without a penalty, if there are any. Such a loss has a method
-        ``dual_value(w, alpha)``, a lower bound of the optimum.
+        ``dual_value(w, alpha)``, which returns a lower bound of the optimum.
     diameter : float
         D: smoothing by mu adds at most mu D to the mean loss.
     expected_loss : float
@@ -49,7 +49,7 @@ cdef class SmoothLoss:
         The mean structured hinge at the last value and gradient; NaN if the oracle,
         like sum-product, does not compute it.
     keep_anchors : bool
-        Whether visits of single examples will be anchored at the next gradient.
+        Whether the next value and gradient become the anchor of visits.
     """
 
     unpenalized = None
@@ -86,12 +86,12 @@ cdef class SmoothLoss:
         """Prepare visits of single examples."""
         raise NotImplementedError
 
-    # Bring the weights that example i reads up to date; this comes before its visit.
+    # Bring the weights that example i reads up to date, before its visit.
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    # d = E mu_i at `scale` times the weights that the workspace reads, minus E mu_i at
-    # the anchor, or minus mu_i(y_i): the change being prepared in the workspace.
+    # d = E mu_i at `scale` times the workspace's weights, minus E mu_i at the anchor,
+    # or minus mu_i(y_i): prepares this change in the workspace.
     cdef int mean_change(self, Workspace ws, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
         raise NotImplementedError

@@ -6,8 +6,8 @@ smoothing mu (Pillutla et al., 2018, Section 2 and Algorithm 6):
     f_i  = max_u <u, h> + mu/2 (1 - |u|^2) - h_{y_i},   u in the simplex
     grad = sum_y u_y A_i^T mu_i(y) - A_i^T mu_i(y_i),   u = projection of h / mu
 
-which is exact where the last of the k has no weight. Below a mixture is the k labelings
-with their shares u; those without a share are left out.
+The gradient is exact if the last of the k has no share. Below, a mixture is the k
+labelings with their shares u; labelings without a share are left out.
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ from sksstruct.utils._memory cimport reserve
 
 
 cdef struct Mixture:
-    # labelings with a share, (count, size), and their shares; of all that were found:
-    # their number, and the least share
+    # labelings with a share, (count, size), and their shares; number of labelings that
+    # were found, and their least share
     Py_ssize_t count, n_found
     double least
     int32_t* labelings
@@ -33,7 +33,7 @@ cdef struct Mixture:
 
 
 cdef class TopKHinge(SmoothLoss):
-    """A bound model with its hinge smoothed.
+    """A bound model with its hinge smoothed by the k best labelings.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ cdef class TopKHinge(SmoothLoss):
     """
 
     cdef readonly Py_ssize_t k
-    # values of the k best, in two copies, and what has a share of them
+    # values of the k best labelings, in two copies, and the mixture of them
     cdef double* _values
     cdef Py_ssize_t _value_capacity
     cdef Mixture _mixture
     cdef Py_ssize_t _share_capacity, _label_capacity
-    # mixtures of the last sweep: where labelings and shares of each example begin
+    # mixtures of the last sweep: first label and first share of each example
     cdef Mixture _anchors
     cdef Py_ssize_t[::1] _first_label, _first_share
     cdef Py_ssize_t _anchor_share_capacity, _anchor_label_capacity
@@ -63,12 +63,12 @@ cdef class TopKHinge(SmoothLoss):
             raise ValueError(
                 "the hinge of this model is smoothed by its k best labelings: it needs "
                 f"smoothing='l2', not {smoothing.smoothing!r}")
-        # no example has as many labelings as this in memory
+        # a larger k changes nothing: no memory holds so many labelings
         self.model, self.mu = model, smoothing.mu
         self.k = min(smoothing.k, np.iinfo(np.int32).max)
         self.convex, self.nonsmooth = True, nonsmooth
         self.support, self.row_size = None, model.row_size
-        # half the squared norm of u, which sums to one, is at most this
+        # half the squared norm of u, whose entries sum to one
         self.diameter = 0.5
         self.exact = self._exact = np.ones(model.n_examples, dtype=np.uint8)
         self._first_label = np.zeros(model.n_examples + 1, dtype=np.intp)
@@ -88,7 +88,7 @@ cdef class TopKHinge(SmoothLoss):
                      double* highest) except? -1 nogil:
         """Find the mixture at scaled weights; returns the smoothed maximum.
 
-        `highest` is the maximum itself.
+        `highest` becomes the unsmoothed maximum.
         """
         cdef Py_ssize_t size = self.model._sizes[i], count, rank
         cdef const int32_t* labelings = NULL
@@ -112,7 +112,7 @@ cdef class TopKHinge(SmoothLoss):
         highest[0] = values[0]
         for rank in range(count):
             highest[0] = max(highest[0], values[rank])
-        # relative to the best: the projection is that of any shifted values
+        # relative to the best value: shifted values have the same projection
         for rank in range(count):
             self._values[rank] = scale * (values[rank] - highest[0]) / self.mu
         memcpy(self._values + count, self._values, count * sizeof(double))
@@ -121,7 +121,7 @@ cdef class TopKHinge(SmoothLoss):
         for rank in range(count):
             share = max(self._values[rank] - rho, 0.0)
             mixture.least = min(mixture.least, share)
-            # most shares are zero where mu is small
+            # with weak smoothing, most shares are zero
             if share > 0.0:
                 memcpy(mixture.labelings + mixture.count * size,
                        labelings + rank * size, size * sizeof(int32_t))
@@ -132,8 +132,9 @@ cdef class TopKHinge(SmoothLoss):
         highest[0] *= scale
         return highest[0] + self.mu * (mean + (1.0 - squared) / 2.0)
 
-    cdef int _keep(self, Py_ssize_t i) except -1 nogil:
-        """Keep the mixture as the anchor of an example; examples come in order."""
+    cdef int _store_anchor(self, Py_ssize_t i) except -1 nogil:
+        """Store the mixture as the anchor of an example; called in order of the
+        examples."""
         cdef Py_ssize_t size = self.model._sizes[i] * self._mixture.count
         cdef Py_ssize_t label = self._first_label[i], share = self._first_share[i]
         cdef Py_ssize_t count = self._mixture.count
@@ -148,9 +149,9 @@ cdef class TopKHinge(SmoothLoss):
         self._first_label[i + 1], self._first_share[i + 1] = label + size, share + count
         return 0
 
-    cdef int _add(self, Workspace workspace, Py_ssize_t i, Py_ssize_t count,
-                  const int32_t* labelings, const double* shares,
-                  double factor) except -1 nogil:
+    cdef int _add_mixture(self, Workspace workspace, Py_ssize_t i, Py_ssize_t count,
+                          const int32_t* labelings, const double* shares,
+                          double factor) except -1 nogil:
         """d += factor times the mean parameters of a mixture."""
         cdef Py_ssize_t rank
         for rank in range(count):
@@ -178,30 +179,31 @@ cdef class TopKHinge(SmoothLoss):
         with nogil:
             for i in range(model.n_examples):
                 total += model._example_weights[i] * self._visit_at_anchor(workspace, i)
-                # the mixture minus what was observed is in the workspace now
+                # the workspace holds E mu_i - mu_i(y_i)
                 model.scatter(workspace, i, model._example_weights[i], &out[0])
                 model.clear(workspace, i)
         return total
 
     cdef double _visit_at_anchor(self, Workspace workspace,
                                  Py_ssize_t i) except? -1 nogil:
-        """Return f_i, keep its mixture, and prepare d = E mu_i - mu_i(y_i)."""
+        """Return f_i, store its mixture, and prepare d = E mu_i - mu_i(y_i)."""
         cdef double highest, true_value, value = self._mix(workspace, i, 1.0, &highest)
         cdef Mixture* mixture = &self._mixture
         cdef double weight = self.model._example_weights[i], loss
         cdef Py_ssize_t rank
-        self._keep(i)
-        # all labelings were found, or those beyond would get no share
+        self._store_anchor(i)
+        # exact if all labelings were found, or if labelings beyond k would get no share
         self._exact[i] = mixture.n_found < self.k or mixture.least == 0.0
         self.model.y_true(i, &self._observed[0])
-        # at the potentials that the oracle has left in the workspace
+        # the potentials that `best_labelings` loaded are still valid
         self.model.evaluate(workspace, i, &self._observed[0], &true_value)
         self.hinge += weight * (highest - true_value)
         for rank in range(mixture.count):
             self.model.loss(
                 i, mixture.labelings + rank * self.model._sizes[i], &loss)
             self.expected_loss += weight * mixture.shares[rank] * loss
-        self._add(workspace, i, mixture.count, mixture.labelings, mixture.shares, 1.0)
+        self._add_mixture(
+            workspace, i, mixture.count, mixture.labelings, mixture.shares, 1.0)
         self._subtract_observed(workspace, i)
         return value - true_value
 
@@ -218,10 +220,11 @@ cdef class TopKHinge(SmoothLoss):
         cdef Mixture* mixture = &self._mixture
         cdef double highest
         self._mix(workspace, i, scale, &highest)
-        self._add(workspace, i, mixture.count, mixture.labelings, mixture.shares, 1.0)
+        self._add_mixture(
+            workspace, i, mixture.count, mixture.labelings, mixture.shares, 1.0)
         if not anchored:
             return self._subtract_observed(workspace, i)
-        return self._add(
+        return self._add_mixture(
             workspace, i, self._first_share[i + 1] - self._first_share[i],
             self._anchors.labelings + self._first_label[i],
             self._anchors.shares + self._first_share[i], -1.0)

@@ -1,12 +1,12 @@
 cdef class Weights:
-    # A flat vector w and what solvers keep beside it; `_weights.pyx` states each.
+    # A flat vector w, and vectors that solvers keep beside it; see `_weights.pyx`.
     cdef readonly Py_ssize_t size
     cdef readonly object w, v, u, lower, upper
     cdef readonly double threshold
-    # the squared norm of w where it is not v and there is no box, as it changes
+    # |w|^2 if w is not v and there is no box, updated by `truncate`
     cdef double squares
     cdef object _flags
-    # their addresses
+    # addresses of w and v
     cdef double* _w
     cdef double* _v
     # NULL while no average is collected
@@ -14,13 +14,13 @@ cdef class Weights:
     # NULL without a box
     cdef const double* _lower
     cdef const double* _upper
-    # 0 for weights that stay zero; NULL where all exist, or with a box
+    # 0 for weights that stay zero; NULL if all weights exist, or with a box
     cdef const unsigned char* _kept
-    # whether w is another vector than v
+    # whether w differs from v
     cdef bint _truncates
-    # whether models must call `touch`, for one reason or another
+    # whether models must call `touch`: w is truncated, or rows are marked
     cdef bint _asks
-    # 1 for rows of `_width` weights that changed; NULL where nobody wants to know
+    # 1 for rows of `_width` weights that changed; NULL before `mark_rows`
     cdef readonly object marks
     cdef unsigned char* _marks
     cdef size_t _width
@@ -34,12 +34,12 @@ cdef class LazyWeights(Weights):
     cdef public double scale, total
     cdef Py_ssize_t _row_size, _n_rows
     cdef readonly object direction
-    # the array behind `_last`, and what must stay alive while steps are taken
+    # the array of `_last`, and the array of `_exists`
     cdef object _up_to, _owned
     cdef const double* _direction
-    # the total that each row is up to date with
+    # value of `total` at the last update of each row
     cdef double* _last
-    # NULL where all weights exist
+    # NULL if all weights exist
     cdef const unsigned char* _exists
 
     cdef void catch_up(self, Py_ssize_t row) noexcept nogil

@@ -1,20 +1,20 @@
-"""Weights, and what optimization stores with them.
+"""Weights, and the vectors that solvers store with them.
 
 A model reads potentials from any vector and scatters changes A_i^T d into any vector;
-only this module defines which vectors these are. In the notation of Osokin et al.
-(2016), Sections 3.1 and H:
+only this module defines these vectors. In the notation of Osokin et al. (2016),
+Sections 3.1 and H:
 
     v   the unconstrained weights, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i)
-    w   v truncated: to a box, lower <= w <= upper, or towards zero by a threshold, as
-        a penalty threshold |w|_1 has it (Shalev-Shwartz and Zhang, 2016, Section 4);
-        the same memory where nothing is truncated
-    u   the changes of v, each times a weight of its own, for averages of the iterates
+    w   v truncated: to a box, lower <= w <= upper, or towards zero by a threshold, for
+        a penalty threshold |w|_1 (Shalev-Shwartz and Zhang, 2016, Section 4); the same
+        memory as v without a truncation
+    u   the changes of v, each times a factor, for averages of the iterates
 
 S. Shalev-Shwartz and T. Zhang, "Accelerated proximal stochastic dual coordinate ascent
 for regularized loss minimization", Mathematical Programming 155, 2016.
 
-`LazyWeights` are for steps that shrink and shift all weights, where an example reads
-only a few of them. Weights are numbered by k, rows of them are what is read together.
+`LazyWeights` are for steps that shrink and shift all weights, while an example reads
+few weights. Weights have numbers k; rows are weights that are read together.
 """
 
 import numpy as np
@@ -39,14 +39,14 @@ cdef class Weights:
     box : tuple of ndarray, default=None
         Lower and upper bounds of each weight.
     threshold : float, default=0.0
-        By how much w is closer to zero than v. Not with a box.
+        Distance by which w is closer to zero than v. Not with a box.
     support : ndarray of int, default=None
-        Weights that exist; the others stay zero. Not with a box.
+        Weights that exist; missing weights stay zero. Not with a box.
 
     Attributes
     ----------
     w, v, u : ndarray of shape (size,)
-        See the head of the module; u is None without an average.
+        The vectors of the module's docstring; u is None without an average.
     lower, upper : ndarray of shape (size,) or None
         The box.
     marks : ndarray of uint8, or None
@@ -57,7 +57,7 @@ cdef class Weights:
                  double threshold=0.0, support=None):
         cdef double[::1] view
         self.size = size
-        # where nothing is ever truncated one vector is enough
+        # without a truncation one vector is enough
         self.w = self.v = aligned_zeros(size)
         self.u = aligned_zeros(size) if average else None
         self.threshold = threshold
@@ -82,7 +82,7 @@ cdef class Weights:
             self._lower = &bound[0]
             bound = self.upper
             self._upper = &bound[0]
-            # zero need not be in the box
+            # zero may be outside the box
             np.clip(self.v, self.lower, self.upper, out=self.w)
         elif support is not None:
             self._flags = np.zeros(self.size, dtype=np.uint8)
@@ -93,14 +93,14 @@ cdef class Weights:
     def collect_average(self, bint collect):
         """Set whether changes are added to u from now on."""
         cdef double[::1] view
-        # models add to u wherever this is not NULL
+        # models add to u unless its address is NULL
         self._u = NULL
         if collect:
             view = self.u
             self._u = &view[0]
 
     def mark_rows(self, Py_ssize_t width):
-        """Mark changes from now on in `marks`, by rows of so many weights."""
+        """Mark rows of `width` weights in `marks` when they change, from now on."""
         cdef unsigned char[::1] marks
         self.marks = np.zeros((self.size + width - 1) // width, dtype=np.uint8)
         marks = self.marks
@@ -108,18 +108,19 @@ cdef class Weights:
 
     def set(self, v):
         """Set other unconstrained weights."""
-        # in place: models and solvers hold addresses of these vectors
+        # in place, as models and solvers hold addresses of these vectors
         self.v[:] = v
         if self._truncates:
-            # the squared norm anew: rounding errors of earlier changes stay behind
+            # the squared norm starts at zero, without rounding errors of earlier
+            # changes
             self.w[:], self.squares = 0.0, 0.0
             self.truncate(0, self.size)
 
     def recenter(self, double[::1] center, double keep, double back, double pull,
                  double threshold):
-        """Set v to keep v - back center + pull w, and then the center to the old w.
+        """Set v to keep v - back center + pull w, and then center to the old w.
 
-        With a new threshold, which has to be zero where nothing is truncated.
+        Also sets the threshold, which must be zero without a truncation.
         """
         cdef Py_ssize_t k
         cdef double weight
@@ -133,7 +134,7 @@ cdef class Weights:
             self.truncate(0, self.size)
 
     cdef void touch(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-        """Take note that v was changed for first <= k < first + count."""
+        """Note that v was changed for first <= k < first + count."""
         cdef size_t row, last
         if self._truncates:
             self.truncate(first, count)
@@ -143,10 +144,7 @@ cdef class Weights:
             memset(self._marks + row, 1, last - row + 1)
 
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-        """Bring w up to date with v for first <= k < first + count.
-
-        w must be another vector.
-        """
+        """Update w to v for first <= k < first + count; w and v must differ."""
         cdef Py_ssize_t k
         cdef double value, size, before = 0.0, after = 0.0
         if self._lower != NULL:
@@ -157,7 +155,7 @@ cdef class Weights:
             return
         for k in range(first, first + count):
             before += self._w[k] * self._w[k]
-        # without branches, so that whole vectors are done at once
+        # without branches, so that the loop is vectorized
         for k in range(first, first + count):
             size = fabs(self._v[k]) - self.threshold
             self._w[k] = copysign(size if size > 0.0 else 0.0, self._v[k])
@@ -170,13 +168,13 @@ cdef class Weights:
 
 
 cdef class LazyWeights(Weights):
-    """Weights that shrink and shift without being touched:
+    """Weights that shrink and shift as a whole, without a pass over the vector:
 
         w = scale (v + (total - last) direction)
 
     row by row, where `last` is the value of `total` at the last update of the row. A
-    step w <- shrink w - rate direction changes only the two numbers `scale` and
-    `total`. A visit of an example updates the rows that the example reads.
+    step w <- shrink w - rate direction changes only the numbers `scale` and `total`. A
+    visit of an example first updates the rows that the example reads.
 
     Parameters
     ----------
@@ -188,7 +186,7 @@ cdef class LazyWeights(Weights):
     Attributes
     ----------
     scale, total : float
-        Factor of all weights, and distance they have moved along the direction.
+        Factor of all weights, and distance of the steps along the direction.
     direction : ndarray of shape (size,)
         The direction.
     """
@@ -203,7 +201,7 @@ cdef class LazyWeights(Weights):
         Parameters
         ----------
         direction : ndarray of shape (size,)
-            Subtracted in each step; must not change until the steps are over.
+            Direction of all steps; must not change until `finish`.
         row_size : int
             Number of weights that are brought up to date together.
         exists : ndarray of shape (size,), uint8, or None
@@ -215,8 +213,7 @@ cdef class LazyWeights(Weights):
         if along.shape[0] != self.size:
             raise ValueError(f"expected {self.size} weights, got {along.shape[0]}")
         self.scale, self.total = 1.0, 0.0
-        # a row has a number of its own, and not each weight: an example reads weights
-        # by rows, and one number is looked at where many would have to be
+        # `last` is stored per row rather than per weight, as examples read whole rows;
         # the last row may be shorter
         self._row_size = row_size
         self._n_rows = (self.size + row_size - 1) // row_size
@@ -233,17 +230,17 @@ cdef class LazyWeights(Weights):
         cdef Py_ssize_t k, first = row * self._row_size
         cdef Py_ssize_t last = min(first + self._row_size, self.size)
         cdef double behind = self.total - self._last[row]
-        # a row is often read again before the next step
+        # a row that is read again before the next step is up to date
         if behind != 0.0 and (self._n_rows == 1 or last - first < self._row_size):
-            # all weights, or the rest, whose number need not be that of whole vectors
+            # one row of all weights, or the shorter last row, may be no whole vectors
             for k in range(first, last):
                 self._v[k] += behind * self._direction[k]
         elif behind != 0.0:
             sks_axpy(self._row_size, behind, self._direction + first, self._v + first)
         self._last[row] = self.total
         if self._exists != NULL:
-            # Changes by examples go to all weights of a row; those that do not exist
-            # are put back to zero before the row is read.
+            # changes by examples are added to all weights of a row; missing weights are
+            # cleared here, before the row is read
             for k in range(first, last):
                 self._v[k] *= self._exists[k]
 
@@ -257,8 +254,8 @@ cdef class LazyWeights(Weights):
         """Bring all rows up to date and scale them, so that v is the weights."""
         self.catch_up_all()
         self.v *= self.scale
-        # further steps begin with a factor that is not small
+        # reset, as further steps would make `scale` tiny
         self.scale, self.total = 1.0, 0.0
-        # there are no rows if no step was ever taken
+        # there are no rows before the first `start`
         if self._n_rows:
             self._up_to[:] = 0.0

@@ -6,16 +6,16 @@ from sksstruct.utils.parallel import run_in_chunks
 
 
 def best_labelings(model, weights, starts, n_jobs=None):
-    """The best labeling of each example, and its score.
+    """Return the best labeling of each example, and its score.
 
     Parameters
     ----------
     model : BoundModel or SparseChain
         The model, bound for prediction.
     weights : ndarray of shape (n_weights,)
-        Its weights.
+        Weights of the model.
     starts : ndarray of shape (n_examples + 1,)
-        Where the labeling of each example begins, and where the last one ends.
+        First entry of each example's labeling, and the end of the last labeling.
     n_jobs : int, default=None
         Number of threads.
 
@@ -24,9 +24,9 @@ def best_labelings(model, weights, starts, n_jobs=None):
     labelings : ndarray of int32
         The labelings, one after the other.
     scores : ndarray of shape (n_examples,)
-        Their scores.
+        Scores of the labelings.
     """
-    # a spare entry: labelings may be empty
+    # a spare entry, as all labelings may be empty
     labelings = np.empty(starts[-1] + 1, dtype=np.int32)
     scores = np.empty(len(starts) - 1)
 

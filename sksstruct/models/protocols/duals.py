@@ -1,8 +1,8 @@
-"""Duals as solvers see them: one vector to project, or one number after the other."""
+"""Duals as solvers see them: a vector to project on, or single variables to visit."""
 
 import numpy as np
 
-# Errors of a dual value, relative to the terms that it is the sum of.
+# Error of a dual value, relative to the terms of its sum.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
@@ -16,37 +16,39 @@ class DualSpace:
     Attributes
     ----------
     center : ndarray
-        The point that stands for w = 0.
+        The point x with w(x) = 0.
     cost : int
-        Number of oracle calls that one product of features and weights counts as.
+        Cost of a product of features and weights, in oracle calls.
     """
 
     def combine(self, x):
-        """The vector alpha w(x)."""
+        """Return the vector alpha w(x)."""
         raise NotImplementedError
 
     def slopes(self, w):
-        """Gradient of D where the weights are w."""
+        """Return the gradient of D at weights w."""
         raise NotImplementedError
 
     def loss(self, x):
-        """The linear term <b, x>."""
+        """Return the linear term <b, x>."""
         raise NotImplementedError
 
     def project(self, x):
-        """The point of the set closest to x."""
+        """Return the point of the set closest to x."""
         raise NotImplementedError
 
     def risk(self, w, slopes):
-        """Mean structured hinge at weights w, whose slopes are given."""
+        """Return the mean structured hinge at weights w, whose slopes are given."""
         raise NotImplementedError
 
     def restrict(self, x, slopes, margin):
-        """The dual without the variables that are likely to stay at a bound.
+        """Return the dual without the variables that are likely to stay at a bound.
 
         Fixes variables at a bound whose slope points out of the set by more than a
-        margin. Returns the space of the other variables, with x as its center, and
-        their indices; None if variables are not independent of each other.
+        margin.
+        Returns the space of the remaining variables, with x as its center, and their
+        indices;
+        None if variables depend on each other.
         """
         return None
 
@@ -57,25 +59,25 @@ class CoordinateDual:
     Attributes
     ----------
     w : ndarray
-        The weights that the dual variables stand for.
+        The weights at the dual variables.
     gap : float
-        An estimate of the gap, from the last pass; inf if there is none.
+        An estimate of the duality gap, from the last pass; inf before the first.
     """
 
     gap = np.inf
 
     def visit(self, rng):
-        """Maximize over one variable after the other, in random order.
+        """Maximize over one variable at a time, in random order.
 
         Parameters
         ----------
         rng : RandomState
-            Makes the order of the examples.
+            Source of the order of the examples.
 
         Returns
         -------
         n_changed : int
-            Number of variables that have changed.
+            Number of variables that changed.
         """
         raise NotImplementedError
 
@@ -85,28 +87,28 @@ class CoordinateDual:
         Returns
         -------
         changed : bool
-            Whether some were left out until now, as they seemed to stay as they are.
+            Whether some examples were left out until now, as seemingly optimal.
         """
         return False
 
     def end_pass(self):
-        """Do what is due after all examples were visited.
+        """Finish a pass over all examples.
 
         Returns
         -------
         changed : bool
-            Whether the problem of the next pass is another one.
+            Whether the problem changes for the next pass.
         """
         return False
 
     def value(self):
-        """A lower bound of the optimum."""
+        """Return a lower bound of the optimum."""
         raise NotImplementedError
 
     def primal(self, n_jobs=None):
-        """The objective at the weights `w`."""
+        """Return the objective at the weights `w`."""
         raise NotImplementedError
 
     def state(self):
-        """The dual variables, from which another run can start."""
+        """Return the dual variables, from which another run can start."""
         raise NotImplementedError

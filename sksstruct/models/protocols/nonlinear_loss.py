@@ -6,15 +6,16 @@ from sksstruct.models.protocols.trainable import Trainable
 class NonlinearLoss(Trainable):
     """A mean loss h(g(w)) of scores g(w) that are not linear in the weights.
 
-    The loss is a sum over parts of the examples, each with its share: a step on a part
-    is to a solver what a visit of an example is elsewhere.
+    The loss is a sum over parts of the examples, each with a share of the weight. A
+    step
+    on a part takes the place of a visit of an example in other models.
 
     Attributes
     ----------
     n_examples, n_parts : int
         Numbers of examples and of parts.
     shares : ndarray of shape (n_parts,)
-        Total weight of the examples of each part; they sum to one.
+        Total weight of the examples of each part; shares sum to one.
     nonsmooth : bool
         Whether the loss is the hinge, which the convex model smoothes.
     diameter : float
@@ -22,15 +23,15 @@ class NonlinearLoss(Trainable):
     """
 
     def initial_weights(self, random_state):
-        """Flat weights to start from."""
+        """Return flat weights to start from."""
         raise NotImplementedError
 
     def box(self):
-        """Lower and upper bounds of the flat weights that oracles need, or None."""
+        """Return bounds (lower, upper) of the flat weights for the oracles, or None."""
         raise NotImplementedError
 
     def value(self, w, n_jobs=None):
-        """Mean loss."""
+        """Return the mean loss."""
         raise NotImplementedError
 
     def linearize(self, w):
@@ -38,17 +39,19 @@ class NonlinearLoss(Trainable):
         raise NotImplementedError
 
     def set_smoothing(self, mu):
-        """Smooth a hinge by mu from now on."""
+        """Smooth the hinge by mu from now on."""
         raise NotImplementedError
 
     def value_and_gradient(self, w, n_jobs=None):
-        """Smoothed mean loss of the model, and its gradient: the anchor of parts."""
+        """Return the smoothed mean loss of the model and its gradient, the anchor of
+        parts."""
         raise NotImplementedError
 
     def part_gradient(self, number, w, anchored=True, n_jobs=None):
-        """Gradient of the model's mean loss on a part, minus that at the anchor."""
+        """Return the model's gradient on a part, minus the gradient at the anchor."""
         raise NotImplementedError
 
     def true_gradient(self, number, w, n_jobs=None):
-        """Smoothed mean loss itself on a part, not the model's, and its gradient."""
+        """Return the smoothed mean loss on a part, of the true scores, and its
+        gradient."""
         raise NotImplementedError

@@ -1,34 +1,34 @@
-"""The protocol of all that solvers train: what they may ask before any oracle."""
+"""The protocol of all models that solvers train: attributes beside the oracles."""
 
 from typing import Any
 
 
 class Trainable:
-    """What every solver may ask of a model that is bound to data, with the defaults.
+    """Attributes and defaults of every model that is bound to data for a solver.
 
     `BoundModel` has the same attributes and defaults; it is compiled, so that it cannot
-    derive from this class. All other models that solvers train derive from it: they
-    wrap bound models, or have no labelings. Whatever else a solver asks for comes with
-    an oracle: methods of `BoundModel`, or functions of `sksstruct.models.roles`.
+    derive from this class. All other models that solvers train derive from it: models
+    that wrap bound models, or have no labelings. Whatever else a solver needs comes
+    with an oracle: methods of `BoundModel`, or functions of `sksstruct.models.roles`.
 
     Attributes
     ----------
     n_examples, n_weights : int
         Numbers of examples and of weights.
     example_weights : ndarray of shape (n_examples,)
-        Their weights p_i, which sum to one.
+        The weights p_i of the examples, which sum to one.
     oracles : tuple of str
         Names of the oracles that the model has.
     oracle_note : str or None
-        Tells those who ask for an oracle that is missing why it is.
+        The reason in error messages why an oracle is missing.
     oracle_bounds, surrogate, likelihood, binder, completion : objects
-        As `BoundModel` states them.
+        As in `BoundModel`.
     preferred_solver : str or None
-        The solver that "auto" stands for, where it is not the one for all models.
+        The solver for "auto", where it differs from the choice for all models.
     prefers_sums : bool
-        Whether smoothing by name sums over all labelings.
+        Whether smoothing that is given by name sums over all labelings.
     unknown : ndarray or None
-        Labels that were not observed.
+        Whether each label was not observed.
     views_need_data : bool
         Whether `views` reads the data, and not only the layout of the weights.
     """
@@ -42,5 +42,5 @@ class Trainable:
     views_need_data = likelihood = prefers_sums = False
 
     def box(self, bounds=None):
-        """Bounds on weights, of which there are none."""
+        """Return bounds on weights; None, as there are none."""
         return None
