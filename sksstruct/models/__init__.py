@@ -1,21 +1,21 @@
 """Linear maps between weights and potentials, without any optimization.
 
-A model has these parts. To learn where a line belongs, read one of each, in this order:
+A model has these parts. To find where a line of code belongs, read one file of each:
 
     tables/_blocks, _feature_rows   rows of features, blocks of weights: theta_i = A_i w
     tables/_change, _gram           a change d of one example, its norm, w += s A_i^T d
     multiclass/_multiclass          a structure: labelings and the best one, given theta
     multiclass/multiclass           its spec: checks data, names weights, binds both
-    protocols/_bound_model          spec and data, bound: what a solver may ask for
-    roles                           what more it may ask for, by the type of the model
+    protocols/_bound_model          spec and data, bound: what solvers call
+    roles                           losses, duals and factors, by the type of the model
 
 `sksstruct.losses` has task losses, which structures add to their potentials, and
-surrogates, which solvers minimize. `train` in `estimators/_train.py` calls it all.
-Other folders are structures like multiclass; `chain` has a kernel of its own over the
-same rows and changes, `python` and `scores` wrap what users write.
+surrogates, which solvers minimize. `train` in `estimators/_train.py` puts all together.
+Other folders are structures like multiclass; `chain` has its own kernel on the same
+rows and changes, and `python` and `scores` wrap code of users.
 
-`MODELS` is the one place that knows their names: `sksstruct.SSVMClassifier`, the
-documentation and the tests read it.
+`MODELS` is the one list of their names, which `sksstruct.SSVMClassifier`, the
+documentation and the tests read.
 """
 
 from sklearn.base import clone

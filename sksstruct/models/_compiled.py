@@ -24,17 +24,16 @@ class CompiledModel(Constrained, StructuredModel):
     name)``, which checks an output, and ``_learn(X, y, weight)``, which learns from
     training data; ``_labeling(x, y)``, which turns a checked output into integers, and
     ``_shown(x, labeling)``, which turns integers into an output; and ``_bound(X,
-    y_true, example_weights, rows)``, which binds the model: ``rows`` stand for the
-    features of the first block of weights, and for its bias, if they are given.
-    ``_rows(X)`` stacks these features, ``_offsets(X)`` says where those of each example
-    begin, and ``_n_columns`` is the number of scores of a row; both are defined here
-    for inputs that are arrays, or of which ``_features(x)`` is one, with an axis of
-    features at last. Where there are marginal probabilities,
-    ``_marginals_of(structure, i, means)`` turns what the exp oracle returns for the
-    i-th example into an array for the user.
+    y_true, example_weights, rows)``, which binds the model: ``rows``, if given, replace
+    the features of the first block of weights, and its bias. ``_rows(X)`` stacks the
+    features, ``_offsets(X)`` returns each example's first row, and ``_n_columns`` is
+    the number of scores of a row; this class defines them for inputs that are arrays
+    with a last axis of features, or whose ``_features(x)`` is such an array. For
+    marginal probabilities, ``_marginals_of(structure, i, means)`` turns the means of
+    the exp oracle for the i-th example into an array for the user.
     """
 
-    # Numbers of features, and the labels, once they are known; None if there are none.
+    # Number of features, and labels, once learned; None if the model has none.
     n_features_: int | None = None
     classes_: np.ndarray | None = None
 
@@ -57,7 +56,7 @@ class CompiledModel(Constrained, StructuredModel):
     # ---- the scale of features, which alpha="auto" follows ----
 
     # ``_with_rows(X, rows)`` returns checked inputs with other rows of features; None
-    # where the scale is not followed.
+    # in models that do not follow the scale.
     _with_rows: Any = None
 
     @property
@@ -72,7 +71,7 @@ class CompiledModel(Constrained, StructuredModel):
             self.moments_ = ColumnMoments.of(self._rows(X), np.repeat(weight, sizes))
 
     def _at_scale(self, X):
-        """Checked inputs as they are trained on, once all moments are known."""
+        """Checked inputs with centered and scaled features; needs all moments."""
         if not self.follows_scale or self._with_rows is None:
             return X
         return self._with_rows(X, self._over_scale(self._rows(X)))
@@ -86,10 +85,11 @@ class CompiledModel(Constrained, StructuredModel):
                 views["intercept"][...] -= self._off_centers(views["coef"])
         return weights
 
-    # ---- what is bound ----
+    # ---- the bound model ----
 
     def _empty(self):
-        """The model bound to the smallest input there is, which tells the weights."""
+        """The model bound to the smallest possible input, for the layout of the
+        weights."""
         return self._bound([self._smallest()], None, None)
 
     def _smallest(self):
@@ -101,7 +101,7 @@ class CompiledModel(Constrained, StructuredModel):
         self._settle()
 
     def _settle(self):
-        """Learn what follows from what all data have told, of which parts are some."""
+        """Learn what depends on all data, after all parts were read."""
         moments = vars(self).pop("moments_", None)
         if moments is not None:
             self._learn_scale(moments)
@@ -114,12 +114,12 @@ class CompiledModel(Constrained, StructuredModel):
         return self._at_scale(X), self._outputs(X, y), weight
 
     def _forget(self):
-        """Drop what was learned from an earlier training set."""
+        """Delete the attributes that an earlier training set left."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
     def _learn(self, X, y, weight):
-        """Learn from checked inputs, and from outputs; return the checked outputs."""
+        """Learn from checked inputs, and from outputs; return checked outputs."""
         raise NotImplementedError
 
     def _learn_size(self, sizes, what):
@@ -138,7 +138,7 @@ class CompiledModel(Constrained, StructuredModel):
         return np.concatenate([each.reshape(-1, each.shape[-1]) for each in rows])
 
     def _rows_of_score(self, X):
-        """The same rows in a form that a score function takes."""
+        """Rows of features in the form that a score function takes."""
         return self._rows(X)
 
     def _offsets(self, X):
@@ -182,18 +182,20 @@ class CompiledModel(Constrained, StructuredModel):
         model.feature_scale = 1.0 / self.intercept_scaling_
         return model
 
-    # ---- outputs of which only a part was observed, each a `Partial` ----
+    # ---- outputs that were observed in part, each a `Partial` ----
 
-    # Models without sums define ``_known_parts(X, y, weight)``: what is known for
-    # certain, as examples of their own.
+    # Models without sums define ``_known_parts(X, y, weight)``, which returns labels
+    # that are known for certain, as examples of their own.
 
-    # Why no labeling may agree with an output.
+    # Reason in the error message if no labeling agrees with an output.
     _disagreement = "no labeling agrees with what is known of it"
 
     def _bind_partial(self, X, y, weight, known):
-        """The model bound to examples of some of whose labelings only a part is known.
+        """The model bound to examples, some of which were observed in part.
 
-        The hinge losses complete them, and the likelihood sums over all that agree.
+        The hinge losses complete their labelings; the likelihood sums over all
+        labelings
+        that agree.
         """
         free = self._bound(X, None, None, known=known)
         labelings = agreeing(free, y, self._disagreement)
@@ -215,7 +217,7 @@ class CompiledModel(Constrained, StructuredModel):
         model.completion = TableCompletion(model, free, bind, bind_first)
         return model
 
-    # The number of scores of a row; None: nothing else can score rows of features.
+    # Number of scores of a row; None for models that a score function cannot score.
     _n_columns: Any = None
 
     def _set_score(self, score_function):
@@ -224,7 +226,7 @@ class CompiledModel(Constrained, StructuredModel):
         self._score_function = score_function
 
     def _ready(self, X, weights, y=None):
-        """The model bound to checked inputs, and the weights that it reads."""
+        """The model bound to checked inputs, and weights in its layout."""
         if self._score_function is None:
             model = self._bound(X, y, None)
             return model, np.ascontiguousarray(weights, dtype=np.float64)
@@ -241,7 +243,7 @@ class CompiledModel(Constrained, StructuredModel):
         return model, join_weights(model, scores, rest)
 
     def _split(self, model, weights):
-        """Parameters of the score function, and the weights beyond the first block."""
+        """Parameters of the score function, and weights beyond the first block."""
         n_parameters = len(weights) - (model.n_weights - model.first_other)
         return weights[:n_parameters], weights[n_parameters:]
 
@@ -251,13 +253,13 @@ class CompiledModel(Constrained, StructuredModel):
         return self._shown_all(X, labelings, model.starts), scores
 
     def _shown_all(self, X, labelings, offsets):
-        """Outputs of labelings, which follow each other."""
+        """Outputs of consecutive labelings."""
         return [
             self._shown(x, labelings[a:b])
             for x, (a, b) in zip(X, pairwise(offsets.tolist()), strict=True)
         ]
 
-    # None without marginals
+    # None for models without marginals
     _marginals_of = None
 
     @property
@@ -266,16 +268,16 @@ class CompiledModel(Constrained, StructuredModel):
 
     def _predict_marginals(self, X, weights, n_jobs=None):
         model, weights = self._ready(X, weights)
-        found = [None] * len(X)
+        marginals = [None] * len(X)
 
         def expect(first, last):
             workspace = model.workspace(weights, training=False)
             for i in range(first, last):
                 means, _ = model.expectation(workspace, i)
-                found[i] = self._marginals_of(model.structure, i, means)
+                marginals[i] = self._marginals_of(model.structure, i, means)
 
         run_in_chunks(expect, len(X), n_jobs)
-        return found
+        return marginals
 
     def _views(self, model, weights):
         """Fitted attributes: the named blocks of flat weights."""
@@ -283,7 +285,7 @@ class CompiledModel(Constrained, StructuredModel):
             return {f"{k}_": v.copy() for k, v in model.views(weights).items()}
         parameters, rest = self._split(model, weights)
         views = model.views(join_weights(model, 0.0, rest))
-        # a score function has taken the place of these
+        # the score function replaces the first block
         named = {k: v for k, v in views.items() if k not in ("coef", "intercept")}
         return {
             **{f"{k}_": v.copy() for k, v in named.items()},
@@ -307,10 +309,10 @@ class CompiledModel(Constrained, StructuredModel):
         return [self._shown(x, labeling) for labeling in labelings], scores
 
     def _finds_best(self, model):
-        """Whether a bound model finds the k best outputs that users see."""
+        """Whether a bound model finds the k best outputs as users see them."""
         return "topk" in model.oracles
 
-    # ---- the methods of any model, for one example ----
+    # ---- methods of all models, for one example ----
 
     def joint_feature(self, x: Any, y: Any) -> Any:
         if self._score_function is not None:
@@ -335,9 +337,9 @@ class CompiledModel(Constrained, StructuredModel):
 
 
 def check_features(values, name, ndim, n_features=None, axes=None):
-    """Float features of a given number of axes, the last of a given length.
+    """Float features with a given number of axes, the last of a given length.
 
-    `axes` describes the shape of an input in errors.
+    `axes` describes the shape of an input in error messages.
     """
     if hasattr(values, "columns"):
         values = frame_values(values, name)

@@ -19,7 +19,7 @@ RTOL = 1e-9
 
 
 class _Problems(list):
-    """Complaints; each kind is noted once."""
+    """Mistakes that were found, one of each kind."""
 
     def note(self, kind, text):
         if all(kind != other for other, _ in self):
@@ -35,17 +35,17 @@ def check_model(
     n_weights: int = 3,
     random_state: int | RandomState | None = None,
 ) -> None:
-    """Check a structured model on data, and explain what is wrong.
+    """Check a structured model on data, and report its mistakes.
 
-    It checks the following:
+    The check has these parts:
 
     - `joint_feature` returns a finite vector of the same length, and the same values
       at each call;
     - inputs, outputs and weights are not changed;
-    - the loss is 0 for the observed output and not negative for others;
+    - the loss is 0 for the observed output and not negative for other outputs;
     - the outputs of `decode` and `loss_augmented_decode` score at least as high as the
-      observed outputs and those found with other weights. If all outputs are
-      enumerated, they are compared with the best of them.
+      observed outputs and the outputs found with other weights. If all outputs are
+      enumerated, the oracles' outputs are compared with the best output.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def check_model(
     enumerate_outputs : bool, default=False
         Whether to enumerate all outputs, ``model.labelings(x)``.
     n_weights : int, default=3
-        Number of random weight vectors, besides zero, that oracles are called with, of
-        sizes 1, 0.1, 0.01, 1, ... If the model has `bounds`, they are within these.
+        Number of random weight vectors, besides zero, for the calls of oracles. Sizes
+        are 1, 0.1, 0.01, 1, ... If the model has `bounds`, weights are clipped to them.
     random_state : int, RandomState instance or None, default=None
         Seed or source of the random weights.
 
@@ -88,7 +88,7 @@ def check_model(
     >>> X, y = [0.5, -2.0], [1, -1]
     >>> check_model(Sign(), X, y, enumerate_outputs=True, random_state=0)
 
-    A model that forgets the loss in its search:
+    A model whose loss-augmented oracle ignores the loss:
 
     >>> class Mistaken(Sign):
     ...     def loss_augmented_decode(self, x, y, w):
@@ -96,7 +96,7 @@ def check_model(
     >>> check_model(Mistaken(), X, y, enumerate_outputs=True, random_state=0)
     Traceback (most recent call last):
     ...
-    ValueError: Mistaken: what check_model found
+    ValueError: Mistaken: check_model found mistakes
     - loss_augmented_decode of example 0 gives 1, worth ...
     """
     if not isinstance(model, StructuredModel):
@@ -105,12 +105,13 @@ def check_model(
     model.check()
     model.prepare(X, y)
     rng = check_random_state(random_state)
-    found = _Problems()
-    d = _check_features(model, X, y, found)
+    problems = _Problems()
+    d = _check_features(model, X, y, problems)
     if d is None:
-        _complain(model, found)
+        _complain(model, problems)
     weights = [np.zeros(d)]
-    # large weights, where the loss hardly counts, and small ones, where it decides
+    # large weights, at which the loss hardly matters, and small ones, at which it
+    # decides
     for k in range(n_weights):
         w = rng.normal(size=d) * 10.0 ** -(k % 3)
         weights.append(_confine(model, X, y, w))
@@ -120,7 +121,7 @@ def check_model(
         outputs = [y_true]
         if enumerate_outputs:
             outputs += list(model.labelings(x))
-        seen = _look(x), _look(y_true)
+        seen = _fingerprint_or_none(x), _fingerprint_or_none(y_true)
         for w in weights:
             for oracle, call in (
                 ("decode", lambda w=w, x=x: model.decode(x, w)),
@@ -132,77 +133,79 @@ def check_model(
                 before = w.copy()
                 output = call()
                 if not np.array_equal(before, w):
-                    found.note(oracle, f"{oracle} changes the weights it is given")
+                    problems.note(oracle, f"{oracle} changes the weights it is given")
                     w[:] = before
                 if fingerprint(call()) != fingerprint(output):
-                    found.note(
+                    problems.note(
                         f"{oracle} twice",
                         f"{oracle} gives different outputs for the same arguments, "
                         f"X[{i}]; solvers need it to be the same each time",
                     )
                 outputs.append(output)
-                if (_look(x), _look(y_true)) != seen:
-                    found.note("input", f"{oracle} changes X[{i}] or y[{i}]")
-                    seen = _look(x), _look(y_true)
+                if (_fingerprint_or_none(x), _fingerprint_or_none(y_true)) != seen:
+                    problems.note("input", f"{oracle} changes X[{i}] or y[{i}]")
+                    seen = _fingerprint_or_none(x), _fingerprint_or_none(y_true)
         for output in outputs:
             key = fingerprint(output)
             if key not in others[i]:
                 others[i].add(key)
                 pools[i].append(output)
-    _check_losses(model, X, y, pools, found)
+    _check_losses(model, X, y, pools, problems)
     for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
-        _check_oracles(model, i, x, y_true, pools[i], weights, enumerate_outputs, found)
-    _complain(model, found)
+        _check_oracles(
+            model, i, x, y_true, pools[i], weights, enumerate_outputs, problems
+        )
+    _complain(model, problems)
 
 
-def _look(value):
-    """Fingerprint of a value, to notice changes; None where there is none."""
+def _fingerprint_or_none(value):
+    """Fingerprint of a value, to notice changes; None if the value has none."""
     try:
         return fingerprint(value)
     except (TypeError, AttributeError, pickle.PicklingError):
         return None
 
 
-def _complain(model, found):
-    if found:
-        lines = "\n".join(f"- {text}" for _, text in found)
-        raise ValueError(f"{type(model).__name__}: what check_model found\n{lines}")
+def _complain(model, problems):
+    if problems:
+        lines = "\n".join(f"- {text}" for _, text in problems)
+        raise ValueError(f"{type(model).__name__}: check_model found mistakes\n{lines}")
 
 
 def _vector(phi):
-    """A joint feature vector, dense."""
+    """A joint feature vector as a dense array."""
     if sparse.issparse(phi):
         phi = phi.toarray()
         return phi.ravel() if min(phi.shape, default=0) <= 1 else phi
     return np.asarray(phi, dtype=np.float64)
 
 
-def _check_features(model, X, y, found):
-    """The number of weights, or None if joint features cannot be used."""
+def _check_features(model, X, y, problems):
+    """The number of weights, or None if joint features are unusable."""
     sizes = set()
     for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
         before = fingerprint(y_true)
         phi = _vector(model.joint_feature(x, y_true))
         if phi.ndim != 1:
-            found.note(
+            problems.note(
                 "shape",
                 f"joint_feature of example {i} has shape {phi.shape}, expected a "
                 "vector",
             )
             return None
         if not np.isfinite(phi).all():
-            found.note("finite", f"joint_feature of example {i} is not finite")
+            problems.note("finite", f"joint_feature of example {i} is not finite")
         sizes.add(len(phi))
         if not np.array_equal(phi, _vector(model.joint_feature(x, y_true))):
-            found.note(
+            problems.note(
                 "repeat",
                 f"joint_feature of example {i} differs from one call to the next: "
                 "scores would not be linear in the weights",
             )
         if fingerprint(y_true) != before:
-            found.note("changed", f"joint_feature changes y[{i}]")
+            problems.note("changed", f"joint_feature changes y[{i}]")
     if len(sizes) > 1:
-        found.note(
+        problems.note(
             "length",
             f"joint_feature has different lengths, {sorted(sizes)}: there is one "
             "weight for each entry",
@@ -219,25 +222,25 @@ def _confine(model, X, y, w):
     return np.clip(w, lower, upper)
 
 
-def _check_losses(model, X, y, pools, found):
+def _check_losses(model, X, y, pools, problems):
     for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
         value = model._loss_at(x, y_true, y_true)
         if value != 0:
-            found.note(
+            problems.note(
                 "loss 0", f"loss(y[{i}], y[{i}]) is {value}: the observed output must "
                 "cost nothing"
             )  # fmt: skip
         for output in pools[i]:
             value = model._loss_at(x, y_true, output)
             if not 0 <= value < np.inf:
-                found.note(
+                problems.note(
                     "loss",
                     f"loss(y[{i}], {shown(output)!r:.80}) is {value}: it must be "
                     "finite and not negative",
                 )
 
 
-def _check_oracles(model, i, x, y_true, pool, weights, exhaustive, found):
+def _check_oracles(model, i, x, y_true, pool, weights, exhaustive, problems):
     features = [model.joint_feature(x, output) for output in pool]
     losses = np.array([model._loss_at(x, y_true, output) for output in pool])
     which = {fingerprint(output): k for k, output in enumerate(pool)}
@@ -255,7 +258,7 @@ def _check_oracles(model, i, x, y_true, pool, weights, exhaustive, found):
         ):
             k = which.get(fingerprint(output))
             if k is None:
-                found.note(
+                problems.note(
                     f"{name} twice",
                     f"{name} gives different outputs for the same arguments, X[{i}], "
                     "or outputs that do not look equal where they are",
@@ -264,7 +267,7 @@ def _check_oracles(model, i, x, y_true, pool, weights, exhaustive, found):
             value = values[k]
             if value < values.max() - slack:
                 best = pool[int(values.argmax())]
-                found.note(
+                problems.note(
                     name,
                     f"{name} of example {i} gives {shown(output)!r:.80}, worth "
                     f"{value:.6g}; {rival}, {shown(best)!r:.80}, is worth "

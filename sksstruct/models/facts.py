@@ -1,4 +1,4 @@
-"""What parts of the data tell of the whole, so that nobody has to see all of it."""
+"""Facts that parts of the data contribute, so that no process has to read all data."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from sksstruct.utils.validation import check_weight
 
 @dataclass
 class Facts:
-    """What models learn from data before they are bound to them.
+    """Facts about data that models learn before they are bound.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ class Facts:
     n_features : int
         Number of features.
     feature_names : FeatureNames or None
-        Their names.
+        Names of the features.
     counts : dict
         Total weight of each label.
     total : float
@@ -27,10 +27,10 @@ class Facts:
     length : float
         Total weight of the positions.
     learned : dict of str to tuple
-        What a model has learned from the part: how it is merged, and the value. "sum"
-        adds, "max" takes the larger number, "labels" joins lists of labels, "moments"
-        merges `ColumnMoments`, "equal" must be the same in all parts. Numbers may be
-        values of dicts.
+        Values that a model has learned from the part, each as a pair of a rule of
+        merging and the value. "sum" adds, "max" takes the larger number, "labels" joins
+        lists of labels, "moments" merges `ColumnMoments`, "equal" must be the same in
+        all parts. Numbers may be values of dicts.
     """
 
     sizes: dict
@@ -47,12 +47,12 @@ class Facts:
         return sum(self.sizes.values())
 
     def merge(self, other):
-        """The facts of both; sums depend on the order of the merges.
+        """The merged facts; sums depend on the order of the merges.
 
         Parameters
         ----------
         other : Facts
-            Of later parts.
+            Facts of later parts.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class Facts:
         )
 
     def _merged(self, name, rule, other):
-        """What was learned here and from other parts under a name."""
+        """The merged value of a learned attribute."""
         one, two = self.learned[name][1], other.learned.get(name, (rule, None))[1]
         if rule == "sum":
             return added(one, two) if isinstance(one, dict) else one + two
@@ -108,7 +108,7 @@ class Facts:
 
 
 def added(one, two):
-    """Sums of the values of two dicts."""
+    """A dict with the sums of the values of two dicts."""
     out = dict(one)
     for key, value in two.items():
         out[key] = out.get(key, 0.0) + value
@@ -116,13 +116,13 @@ def added(one, two):
 
 
 def same(one, two):
-    """Whether two values that were learned are equal, arrays entry by entry."""
+    """Whether two learned values are equal, arrays entry by entry."""
     if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
         return np.array_equal(one, two)
     return type(one) is type(two) and one == two
 
 
 def part_weight(sample_weight, n_examples):
-    """Weights of the examples of a part as given, and which are positive."""
+    """Weights of the examples of a part as given, and numbers of the positive ones."""
     weight = check_weight(sample_weight, n_examples)
     return weight, np.flatnonzero(weight)

@@ -1,9 +1,9 @@
-"""What the loss of an example is divided by, if outputs differ in size.
+"""Divisors of the loss of an example, for outputs that differ in size.
 
-A loss that adds up over the parts of an output, such as the wrong nodes of a graph, is
-divided by the mean size of the outputs of the training data ("mean"), by the own size
-of the output ("example"), or by nothing (None). With "mean" a wrong part costs the same
-in all outputs; with "example" a wrong output costs at most 1, whatever its size.
+A loss that is a sum over the parts of an output, such as the wrong nodes of a graph, is
+divided by the mean size of the outputs of the training data ("mean"), by the size of
+the output ("example"), or not at all (None). With "mean" a wrong part costs the same in
+all outputs; with "example" a wrong output costs at most 1, whatever its size.
 """
 
 TEXTS = {
@@ -16,7 +16,7 @@ loss_normalization : {"mean", "example"} or None, default="example"
 
 
 def divisor(normalization, size, mean):
-    """What losses are divided by.
+    """Divisor of the losses of outputs.
 
     Parameters
     ----------
@@ -25,28 +25,28 @@ def divisor(normalization, size, mean):
     size : int or ndarray
         Sizes of outputs.
     mean : float or None
-        Mean size in the training data; None before there are any.
+        Mean size in the training data; None before training.
 
     Returns
     -------
     divisor : float or ndarray
-        A number for all outputs, or for each.
+        One number for all outputs, or an array with a number for each.
     """
     if normalization == "mean" and mean is None:
         raise ValueError("the mean size is not known before the model has seen data")
     return {"mean": mean, "example": size, None: 1.0}[normalization]
 
 
-# What alpha="auto" stands for where features are divided by the number of nodes, but
-# for their scale.
+# alpha="auto" for features that are divided by the number of nodes, without the factor
+# of their scale.
 NODE_ALPHA = 1e-3
 
 
 def size_alpha(model, n_nodes, is_normalized, is_sum):
-    """What alpha="auto" of outputs of many nodes stands for, but for the scale.
+    """alpha="auto" for outputs of many nodes, without the factor of the scale.
 
-    Scores, and losses that are not divided, grow with the number of nodes: outputs of
-    any size have the alpha of those whose features are divided by it.
+    Scores, and losses that are not divided, grow with the number of nodes: alpha is the
+    one that outputs of any size would have if features were divided by this number.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def size_alpha(model, n_nodes, is_normalized, is_sum):
     n_nodes : float
         Mean number of nodes.
     is_normalized, is_sum : bool
-        Whether features are divided by it, and losses are not.
+        Whether features are divided by it, and whether losses are not.
     """
     size = 1.0 if is_normalized else n_nodes**2
     if model.is_likelihood:

@@ -1,11 +1,10 @@
 """The dual of classes, chains and forests as one vector: tables in local polytopes.
 
-Saha et al. (2009), Appendix E.1 and E.3, where the clique tree is that of the edges,
-with D(x) as `DualSpace` states it. The variables of an example are p_i times its edge
-means, one table for each edge, and p_i times the node means of the nodes that have no
-edge: a class is a node without one, and its polytope a simplex. The scores of every
-other node are part of the table of one of its edges: they are added to its rows, or to
-its columns.
+Saha et al. (2009), Appendix E.1 and E.3, with a clique tree of edges, and D(x) as in
+`DualSpace`. The variables of an example are p_i times its edge means, one table for
+each edge, and p_i times the node means of nodes without an edge: a class is such a
+node, and its polytope a simplex. The scores of every other node belong to the table of
+one of its edges: they are added to the rows of the table, or to its columns.
 """
 
 import numpy as np
@@ -29,12 +28,12 @@ class PolytopeDual(DualSpace):
     n_labels : int
         Number of labels of a node.
     costs : ndarray of shape (n_nodes,) or (n_nodes, n_labels)
-        Loss of missing the label of each node, or of each label in its place.
+        Loss of missing the label of each node, or of each label that may replace it.
     edges : ndarray of shape (n_edges, 2)
         Pairs of nodes, numbered among those of all examples.
     """
 
-    # what takes a projection too far, for the error
+    # the models that are too large for a projection, in the error message
     too_large = "trees as large as these"
 
     def __init__(self, model, n_labels, costs, edges):
@@ -55,43 +54,44 @@ class PolytopeDual(DualSpace):
         self.observed = self._nodes(self.center)
 
     def _place_nodes(self, n_nodes, edges):
-        """Find the table that the scores of each node are part of, and its side."""
+        """Choose, for the scores of each node, the table of an edge and its side."""
         table, side = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.intp)
         for end in range(2):
             nodes = edges[:, end]
             table[nodes], side[nodes] = np.arange(len(edges)), end
         self.n_tables, self.alone = len(edges), np.flatnonzero(table < 0)
-        # no table has two nodes on one side
+        # two nodes of one table are at different sides
         self.nodes = [np.flatnonzero((table >= 0) & (side == end)) for end in range(2)]
         self.tables = [table[nodes] for nodes in self.nodes]
 
     def _split(self, x):
-        """Views of the tables of edges, and of the rows of nodes without one."""
+        """Views of the tables of edges, and of the rows of nodes without an edge."""
         n, n_labels = self.n_tables * self.n_labels**2, self.n_labels
         return x[:n].reshape(-1, n_labels, n_labels), x[n:].reshape(-1, n_labels)
 
     def _nodes(self, x):
         """Node means, times p_i."""
         tables, alone = self._split(x)
-        # without edges every node is alone
+        # without edges, no node belongs to a table
         if not self.n_tables:
             return alone
         nodes = np.empty_like(self.losses)
         nodes[self.nodes[0]] = tables[self.tables[0]].sum(axis=2)
-        # most tables end at a node: these are summed without a copy
+        # every table ends at a node of a chain: sums of all tables need no copy
         nodes[self.nodes[1]] = tables.sum(axis=1)[self.tables[1]]
         nodes[self.alone] = alone
         return nodes
 
     def _scores(self, w):
-        """Scores of the labels of all nodes, and tables of edges: one, or each its own.
+        """Scores of the labels of all nodes, and one table of all edges or one for
+        each.
 
         The first array is overwritten.
         """
         raise NotImplementedError
 
     def _weights(self, nodes, tables):
-        """The transpose: weights that changes of node and edge means stand for."""
+        """The transpose of `_scores`: weights for changes of node and edge means."""
         raise NotImplementedError
 
     def combine(self, x):
@@ -131,11 +131,11 @@ class PolytopeDual(DualSpace):
     def risk(self, w, slopes):
         model = self.model
         if not self.n_tables:
-            # the observed label has no loss: its slope is its score
+            # the observed label has no loss, so that its slope is its score
             rows = self._nodes(slopes)
             hinge = rows.max(axis=1) - rows[np.arange(len(rows)), self.alone_labels]
             return float(self.alone_mass @ hinge)
-        # by the max oracle: the maximum over labelings is not that of the tables
+        # labelings by the max oracle, as tables are a relaxation of it
         hinge = np.empty(model.n_examples)
         workspace = model.workspace(np.ascontiguousarray(w), training=False)
         model.hinge(workspace, 0, model.n_examples, hinge)
@@ -143,7 +143,7 @@ class PolytopeDual(DualSpace):
 
 
 def _padded(tables, ld):
-    """A row for each table, in the layout of weights of pairs of labels."""
+    """Tables as rows, in the layout of weights of pairs of labels."""
     out = np.zeros((*tables.shape[:2], ld))
     out[:, :, : tables.shape[2]] = tables
     return out.reshape(len(out), tables.shape[1] * ld)
@@ -152,7 +152,7 @@ def _padded(tables, ld):
 class ChainDual(PolytopeDual):
     """Dual variables of a chain model.
 
-    Weights of features on pairs of labels, if there are any, are further scores of the
+    Weights of features on pairs of labels, if there are any, add further scores to the
     tables.
 
     Parameters
@@ -165,7 +165,7 @@ class ChainDual(PolytopeDual):
 
     def __init__(self, model):
         self.first, self.last = model.starts[:-1], model.starts[1:] - 1
-        # all positions but the first ones end a table
+        # all positions except first ones are the right end of an edge
         self.second = np.delete(np.arange(model.starts[-1]), self.first)
         edges = np.column_stack([self.second - 1, self.second])
         super().__init__(model, model.n_labels, model.costs, edges)
@@ -206,18 +206,18 @@ class ChainDual(PolytopeDual):
 
 
 def _block_scores(model, w, number):
-    """The rows of tables of one block, of all examples."""
+    """The tables of one block as rows, of all examples."""
     coef, bias = model.block(w, number)
     return np.asarray(model.features[number] @ coef) + bias
 
 
 def _combine_blocks(model, *changes):
-    """The transpose: weights that changes of the rows of each block stand for."""
+    """The transpose of `_block_scores`: weights for changes of the blocks' rows."""
     w = np.zeros(model.n_weights)
     for number, change in enumerate(changes):
         coef, bias = model.block(w, number)
         coef[...] = model.features[number].T @ change
-        # of a block without a bias this is no view of the weights
+        # without a bias, `block` returns zeros that are no view of the weights
         bias[...] = change.sum(axis=0)
     return w
 
@@ -264,7 +264,7 @@ class ForestDual(PolytopeDual):
 
     def _scores(self, w):
         nodes, rows = (_block_scores(self.model, w, number) for number in range(2))
-        # scores of all pairs of labels, or one for labels that agree
+        # scores of all pairs of labels, or one score for labels that agree
         if self.graphs.potts:
             tables = rows[:, :, None] * np.eye(self.n_labels)
         else:

@@ -1,11 +1,10 @@
-"""What solvers ask of a bound model beyond its oracles: losses, duals and factors.
+"""Losses, duals and factors of bound models, by the type of the model.
 
-A bound model is a layout of weights and the structure of labelings. A loss with a
-gradient, dual variables and factors are built on it, by the functions below, each for
-the types of models that have it, or the types of structures where those are tables.
-Bound models therefore import none of this. Those that wrap others register themselves.
-
-`BoundModel.oracles` says which of them a model has.
+A bound model is a layout of weights and a structure of labelings. Losses with a
+gradient, dual variables and factors are built on it, by the functions below, each
+registered for the types of models that have it, or of structures for models of tables.
+Bound models therefore import none of these. Models that wrap others register
+themselves. `BoundModel.oracles` lists the ones that a model has.
 """
 
 from functools import singledispatch, wraps
@@ -43,12 +42,12 @@ from sksstruct.models.tables._table import BoundTable
 
 
 def _missing(what, model):
-    """The error of a model that does not have what is asked for."""
+    """The error of a model without a loss, dual or factors of some kind."""
     return NotImplementedError(f"{type(model).__name__} has no {what}")
 
 
 def _of_structure(forms):
-    """Choose by the structure of a model of tables."""
+    """Choose by the type of the structure of a model of tables."""
 
     def form(model):
         if type(model.structure) not in forms:
@@ -72,7 +71,7 @@ def smooth_loss(model, smoothing, nonsmooth=False):
     smoothing : SmoothedHinge
         Kind and strength of the smoothing, and the number of labelings.
     nonsmooth : bool, default=False
-        Whether the hinge itself is minimized, by means of this loss.
+        Whether this loss serves to minimize the hinge itself.
 
     Returns
     -------
@@ -117,7 +116,7 @@ def nonlinear_loss(model, smoothing, k, fine=True):
     model : ScoredLoss
         Model with its data.
     smoothing : {"auto", "entropy", "l2"}
-        How a hinge is smoothed.
+        Kind of smoothing of a hinge.
     k : int
         Number of labelings for "l2".
     fine : bool, default=True
@@ -149,7 +148,7 @@ def entropy_dual(model, smoothing, state=None):
     smoothing : SmoothedHinge
         Strength of the smoothing.
     state : dict, default=None
-        `EntropyDual.state` of earlier dual variables, which this object changes.
+        `EntropyDual.state` of earlier dual variables, whose arrays this object changes.
 
     Returns
     -------
@@ -185,7 +184,8 @@ def fits_entropy_dual(model, state, smoothing):
     -------
     fits : bool
     """
-    # they are certain of what was observed, which is slow to unlearn
+    # other labels would not fit: duals are certain of their labels, which many steps
+    # would be needed to change
     return (
         state.get("mu") == smoothing.mu
         and state.get("signature") == model.signature
@@ -195,7 +195,7 @@ def fits_entropy_dual(model, state, smoothing):
 
 @fits_entropy_dual.register(BoundChain)
 def _(model, state, smoothing):
-    # means and entropies are of these features on pairs, and of no others
+    # natural parameters and entropies depend on the features on pairs
     pairs = model.pair_features
     return fits_entropy_dual.dispatch(object)(model, state, smoothing) and (
         pairs is None or pairs.same_as(state.get("pair_features"))
@@ -302,7 +302,7 @@ curved_blocks.register(ConditionalModel, LabelBlocks)
 
 
 def _once(form):
-    """Form factors once for all who ask: weights and tables of pairs are theirs."""
+    """Form factors once for all callers, as factors hold weights and tables."""
 
     @wraps(form)
     def factors(model):
@@ -325,7 +325,7 @@ def factor_model(model):
     Returns
     -------
     factors : FactorModel or BinaryFactorModel
-        The same object for all who ask.
+        The same object for all callers.
     """
     raise _missing("factors", model)
 

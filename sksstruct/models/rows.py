@@ -1,4 +1,4 @@
-"""Models of one matrix of features, a row for each example."""
+"""Models of one matrix of features, with a row for each example."""
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +22,7 @@ ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
 
 
 class RowsModel(ModelSpec):
-    """Base of the models whose X is one matrix: how it is read, whole or in parts.
+    """Base of the models whose X is one matrix: reads data, whole or in parts.
 
     Subclasses define ``_learn(X, y)``, which learns from all data and returns the
     outputs as numbers.
@@ -42,7 +42,7 @@ class RowsModel(ModelSpec):
         if len(keep) < n_samples:
             X, Y = X[keep], Y[keep]
         self._weigh(Y, weight)
-        # whatever errors of a class cost; a sample of weight two counts as two
+        # without the cost of errors of a class; a sample of weight two counts twice
         given = check_weight(sample_weight, n_samples)[keep]
         self._total = float(given.sum())
         if self.follows_scale:
@@ -58,25 +58,25 @@ class RowsModel(ModelSpec):
         return factor / FACTOR_OF_SQUARE / self._total
 
     def _learn(self, X, y):
-        """Learn from checked data; return the outputs as numbers."""
+        """Learn from checked data; return outputs as numbers."""
         raise NotImplementedError
 
     def _factors_of(self, Y, weight):
-        """Factors of the weights of examples, by their outputs."""
+        """Factors of the weights of examples, which depend on their outputs."""
         return np.ones(len(Y))
 
     def _weigh(self, Y, weight):
         """Learn from the examples of positive weight, and their weights."""
 
     def _checked_part(self, X, y, sample_weight):
-        """A part of the data, and its weights as given."""
+        """A checked part of the data, and its weights as given."""
         refuse_missing(y)
         X = sound_csr(X) if sparse.issparse(X) else X
         X, y = check_X_y(X, y, **self._options)
         return _canonical(X), y, part_weight(sample_weight, len(y))[0]
 
     def _examples_of_part(self, X, Y, weight, total):
-        """Examples of positive weight of a part, with the p_i of all data."""
+        """The examples of positive weight of a part, with the p_i of all data."""
         keep = np.flatnonzero(weight)
         if len(keep) < len(Y):
             X, Y = X[keep], Y[keep]
@@ -111,7 +111,7 @@ class ClassesModel(RowsModel):
 
 
 def _canonical(X):
-    """Features whose columns are in order, each once, if they are sparse."""
+    """Features with sorted columns, without duplicates, if they are sparse."""
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

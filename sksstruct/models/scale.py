@@ -1,6 +1,6 @@
-"""How large features are: norms of rows, and moments of columns.
+"""Sizes of features: norms of rows, and moments of columns.
 
-`alpha="auto"` follows the latter, as the offset of a column is no information.
+`alpha="auto"` follows the moments, as the offset of a column is no information.
 """
 
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from scipy import sparse
 
 from sksstruct.utils._mixed import SPARSE_BELOW, MixedRows
 
-# Entries that are looked at together.
+# Entries that are processed together.
 _BATCH = 2**20
-# A column whose range is above the median by more than this factor is in other units
-# than the rest, and counts as if it had the median range.
+# A column whose range is above the median range by more than this factor has other
+# units than most columns, and counts as if it had the median range.
 MOST_RANGE = 10.0
-# Number of binary digits that learned scales and centers keep.
+# Number of binary digits to which learned scales and centers are rounded.
 _DIGITS = 32
-# Columns of arrays with a larger share of nonzeros are centered.
+# Columns of arrays are centered if their share of nonzeros is larger than this.
 _FILLED = 0.5
 
 
@@ -30,7 +30,7 @@ class ColumnMoments:
     n_rows : int
         Number of rows of positive weight.
     total : float
-        Their weight.
+        Total weight of these rows.
     mean, squares : ndarray of shape (n_features,)
         Weighted means, and weighted sums of the squared distances from them.
     low, high : ndarray of shape (n_features,)
@@ -38,7 +38,7 @@ class ColumnMoments:
     filled : ndarray of shape (n_features,)
         Weight of the values that are not zero.
     is_dense : ndarray of shape (n_features,), bool
-        Which columns are those of an array.
+        Whether each column is stored as an array.
     """
 
     n_rows: int
@@ -59,14 +59,14 @@ class ColumnMoments:
         rows : ndarray, CSR or MixedRows of shape (n_rows, n_features)
             The features, which may be on disk.
         weight : ndarray of shape (n_rows,), default=None
-            Weights of the rows; those of weight zero do not count. None: 1.
+            Weights of the rows; rows of weight zero do not count. None: all 1.
         """
         if weight is None:
             weight = np.ones(rows.shape[0])
         elif not weight.all():
             keep = np.flatnonzero(weight)
             rows, weight = rows[keep], weight[keep]
-        # `alpha_factor` says that they are too large
+        # `alpha_factor` raises the error about numbers that are too large
         with np.errstate(over="ignore", invalid="ignore"):
             if not isinstance(rows, MixedRows):
                 of = cls._of_sparse if sparse.issparse(rows) else cls._of_array
@@ -94,16 +94,17 @@ class ColumnMoments:
             total = float(share.sum())
             low, high = part.min(axis=0), part.max(axis=0)
             filled = _sum(share, part != 0.0)
-            # about the first row, so that a constant column has no variance at all
+            # relative to the first row, so that a constant column has exactly no
+            # variance
             shift = part[0].copy()
             part = part - shift
             mean = _sum(share, part) / total
             part -= mean
             squares = _sum(share, np.square(part, out=part))
-            found = cls(
+            part_moments = cls(
                 len(part), total, mean + shift, squares, low, high, filled, out.is_dense
             )
-            out = out.merge(found)
+            out = out.merge(part_moments)
         return out
 
     @classmethod
@@ -119,7 +120,7 @@ class ColumnMoments:
         counts = np.bincount(columns, minlength=n_features)
         constant = n_stored > 0 and data.min() == data.max()
         if constant:
-            # the rows of most texts
+            # all stored values are equal, as in most texts
             value = float(data[0])
             sums, squares = out.filled * value, out.filled * value**2
             out.low[counts > 0] = out.high[counts > 0] = value
@@ -130,17 +131,17 @@ class ColumnMoments:
             np.minimum.at(out.low, columns, data)
             np.maximum.at(out.high, columns, data)
         # entries that are not stored are zero
-        some = counts < n_rows
-        out.low[some] = np.minimum(out.low[some], 0.0)
-        out.high[some] = np.maximum(out.high[some], 0.0)
+        incomplete = counts < n_rows
+        out.low[incomplete] = np.minimum(out.low[incomplete], 0.0)
+        out.high[incomplete] = np.maximum(out.high[incomplete], 0.0)
         out.mean = sums / out.total
         squares = squares - out.mean * sums
-        # without a range there is none, and rounding could give a negative one
+        # constant columns have no variance, and rounding could make it negative
         out.squares = np.where(out.high > out.low, np.maximum(squares, 0.0), 0.0)
         return out
 
     def merge(self, other):
-        """The moments of both."""
+        """The moments of the rows of both."""
         if not self.n_rows or not other.n_rows:
             return self if self.n_rows else other
         total = self.total + other.total
@@ -159,67 +160,69 @@ class ColumnMoments:
         )
 
     def mean_square(self):
-        """Sum of the variances of the columns, none of which decides alone.
+        """Sum of the variances of the columns, without the effect of other units.
 
-        Columns whose range is more than ten times the median range are in other units
-        than the rest: their values count as if they had the median range.
+        Columns whose range is more than ten times the median range have other units
+        than
+        most columns: their values count as if they had the median range.
 
         Returns
         -------
         mean_square : float
-            Mean squared distance of the rows from their mean, but for such columns. inf
-            where it overflows; the least normal number if all squares underflow.
+            Mean squared distance of the rows from their mean, with such columns
+            rescaled. inf if it overflows; the least normal number if all squares
+            underflow.
         """
         if not self.n_rows:
             return 0.0
         with np.errstate(over="ignore"):
             ranges = self.high - self.low
-        some = ranges > 0.0
-        if not some.any():
+        varying = ranges > 0.0
+        if not varying.any():
             return 0.0
-        ranges, variances = ranges[some], self.squares[some] / self.total
-        # of an even number the lower one, which one of two columns has
+        ranges, variances = ranges[varying], self.squares[varying] / self.total
+        # the lower median, so that of two columns the smaller range is typical
         typical = np.partition(ranges, (len(ranges) - 1) // 2)[(len(ranges) - 1) // 2]
         large = ranges > MOST_RANGE * typical
         variances[large] *= (typical / ranges[large]) ** 2
-        found = float(variances.sum())
-        # where squares overflow, differences of them are no numbers
-        if not np.isfinite(found):
+        total_variance = float(variances.sum())
+        # sums of squares that overflow may be NaN
+        if not np.isfinite(total_variance):
             return np.inf
-        return max(float(_rounded(found)), np.finfo(np.float64).tiny)
+        return max(float(_rounded(total_variance)), np.finfo(np.float64).tiny)
 
     def centers(self):
-        """The number that each column is centered by, or None if no column is centered.
+        """Number that each column is centered by, or None if no column is centered.
 
-        A column of an array of which half is not zero, and any column that has an entry
-        in each row, have their means. Others have zero, so that no zero has to be
-        stored: as in kernels, arrays of few nonzeros count as sparse.
+        Columns of an array of which half is not zero, and columns with an entry in each
+        row, are centered by their means. Other columns are not, so that no zero has to
+        be stored: as in kernels, arrays of few nonzeros count as sparse.
         """
         dense = self.is_dense
         if dense.any() and self.filled[dense].mean() < SPARSE_BELOW * self.total:
             dense = np.zeros_like(dense)
-        # sums of weights in another order round differently
+        # the margin is for sums of weights in another order, which round differently
         least = np.where(dense, _FILLED, 1.0 - 1e-9) * self.total
         centers = np.where(self.filled >= least, self.mean, 0.0)
         return _rounded(centers) if centers.any() else None
 
 
 def _rounded(values):
-    """Values without their last digits, which the order of the parts decides.
+    """Values rounded to digits that do not depend on the order of the parts.
 
-    Models of the same data are then the same, to the last bit, however they are cut.
+    Models of the same data are then the same, bit for bit, for any division into parts.
     """
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.rint(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS)
 
 
 def _sum(weight, rows):
-    """Weighted sum of rows, without BLAS, whose last bits may depend on its threads."""
+    """Weighted sum of rows, without BLAS, whose rounding may depend on its threads."""
     return np.einsum("i,ij->j", weight, rows)
 
 
 def centered(rows, centers):
-    """Rows of features minus centers, as `ColumnMoments.centers` has them."""
+    """Rows of features minus the result of `ColumnMoments.centers`."""
     if centers is None:
         return rows
     if isinstance(rows, MixedRows):

@@ -10,31 +10,31 @@ from sksstruct.models.scale import centered, divided
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
 
-# What alpha="auto" is multiplied by, in units of the mean square of the centered rows
-# of features: about 1 for those of texts, for which the numbers were chosen.
+# Factor of alpha="auto", per mean square of the centered rows of features: their
+# product is about 1 for texts, for which the constants below were chosen.
 FACTOR_OF_SQUARE = 0.1
-# What alpha="auto" stands for with hinge losses and many short sequences, but for
-# `alpha_factor`, which is about 1 for texts.
+# alpha="auto" with hinge losses and many short sequences, before `alpha_factor`, which
+# is about 1 for texts.
 HINGE_ALPHA = 0.02
 # Sequences are few for their length if their number is less than so many times their
-# mean length; see `hinge_alpha`. Chosen on texts and series, of which a part was taken.
+# mean length; see `hinge_alpha`. Chosen on texts and series, also on parts of them.
 MANY_FOR_LENGTH = 50.0
-# The same with the likelihood, as CRFsuite's c2, which is alpha n / 2.
+# alpha="auto" with the likelihood, in units of CRFsuite's c2, which is alpha n / 2.
 LIKELIHOOD_C2 = 0.0075
-# Hinge losses where X is one matrix: what is multiplied by the mean square of the rows
-# over their number.
+# alpha="auto" for X of one matrix with hinge losses: factor of the mean square of the
+# rows over their number.
 ROW_ALPHA = 0.5
-# The same for the likelihood.
+# The same factor for the likelihood.
 ROW_LOG_ALPHA = 0.1
-# Below this mean of squares, floating-point numbers cannot follow the scale.
+# Least mean of squares for which floating-point numbers can follow the scale.
 _LEAST_SQUARE = 1e-300
 
 
 def hinge_alpha(mean_length, n_sequences):
-    """What alpha="auto" stands for with hinge losses whose costs are means.
+    """alpha="auto" for hinge losses whose costs are means, before `alpha_factor`.
 
     Costs are divided by the length T of sequences, features are summed over positions.
-    Written for T w, the objective of n sequences is the mean over n T positions of
+    In terms of T w, the objective of n sequences is the mean over n T positions of
     losses that do not depend on T, plus ``alpha / (2 T^2) |T w|^2``. So sequences that
     are cut into pieces train nearly the same model if alpha is proportional to T / n.
 
@@ -49,15 +49,15 @@ def hinge_alpha(mean_length, n_sequences):
 
 
 def alpha_factor(mean_square):
-    """What alpha="auto" is multiplied by, so that it follows the scale of the features.
+    """Factor of alpha="auto" that follows the scale of the features.
 
-    The feature of a bias must be multiplied by the square root. Then predictions stay
-    the same if all features are multiplied by a number.
+    The constant feature of a bias must be multiplied by the square root of the factor.
+    Then predictions do not change if all features are multiplied by a number.
 
     Parameters
     ----------
     mean_square : float
-        As of `ColumnMoments.mean_square`.
+        The result of `ColumnMoments.mean_square`.
     """
     if not np.isfinite(mean_square):
         raise ValueError(
@@ -69,18 +69,18 @@ def alpha_factor(mean_square):
             "alpha='auto' needs features whose squares are normal floating-point "
             "numbers; those of X are too small: multiply them, or give alpha"
         )
-    # without any feature there is nothing to follow
+    # a mean square of zero has no scale to follow
     return FACTOR_OF_SQUARE * mean_square if mean_square else 1.0
 
 
 class ModelSpec:
-    """A model before it is bound to data, as estimators train it.
+    """A model before it is bound to data, for estimators.
 
     `sksstruct.estimators._train` calls the methods in this order: `check`, `_read`,
     `_bind`, and, after a solver has found weights, `_attributes`.
     """
 
-    # What parameters may be, as of `validate_params`; empty: the model checks itself.
+    # Constraints for `validate_params`; empty if the model has its own checks.
     _parameter_constraints: ClassVar[dict] = {}
 
     def check(self) -> None:
@@ -90,11 +90,11 @@ class ModelSpec:
 
     # The surrogates that estimators of the model know by name.
     _losses = LOSSES
-    # Kinds of task losses that may take the place of the model's own.
+    # Kinds of task losses that may replace the model's own loss.
     _task_losses: ClassVar[tuple[type, ...]] = ()
-    # The one that does, or None.
+    # The task loss that replaces it, or None.
     _task_loss = None
-    # Parameters that only say what an error costs, None where it costs 1.
+    # Parameters that are the cost of an error; None stands for a cost of 1.
     _loss_parameters: ClassVar[tuple[str, ...]] = ()
 
     def _take_loss(self, loss):
@@ -137,7 +137,7 @@ class ModelSpec:
         return surrogate
 
     def _own_losses(self):
-        """What the model has, for the error that it does not take a task loss."""
+        """Losses of the model, for the error message about an unsuitable task loss."""
         kinds = " and ".join(each.needs for each in self._task_losses)
         return kinds or "a loss of its own: leave out the cost"
 
@@ -155,7 +155,7 @@ class ModelSpec:
             As given to fit.
         seen : estimator
             A copy of the estimator, on which scikit-learn's validation sets the
-            attributes of X, so that a fit that fails changes nothing.
+            attributes of X, so that a fit that fails leaves the estimator as it was.
 
         Returns
         -------
@@ -169,29 +169,29 @@ class ModelSpec:
         raise NotImplementedError
 
     def _bind_part(self, examples, first, last):
-        """The model bound to a range of checked data, with the p_i of all of them.
+        """The model bound to a range of checked data, with the p_i of all data.
 
         Parameters
         ----------
         examples : tuple
-            What `_bind` has bound before; the entries have a row for each example.
+            Arguments of an earlier `_bind`, whose entries have a row for each example.
         first, last : int
             The examples first <= i < last.
         """
         return self._bind(tuple(rows_between(each, first, last) for each in examples))
 
     def _cannot_be_cut(self):
-        """The error of `_bind_part` where parts are not possible."""
+        """The error of `_bind_part` for models that cannot be cut."""
         return ValueError(
             f"this {type(self).__name__} cannot be cut into blocks of examples, as "
             "solver='partitioned' needs: it has a score function, or completes labels "
             "that were not observed"
         )
 
-    # ---- data in parts, none of which is seen by others ----
+    # ---- data in parts, each of which a different process may read ----
 
     def _facts(self, X, y, sample_weight, number):
-        """What a part of the data tells of the whole.
+        """Facts about all data that a part contributes.
 
         Parameters
         ----------
@@ -219,33 +219,33 @@ class ModelSpec:
         Returns
         -------
         examples : object
-            As `_bind` takes them, with the p_i of all data.
+            Examples for `_bind`, with the p_i of all data.
         """
         raise NotImplementedError
 
     @property
     def _looks_twice(self):
-        """Whether parts tell more once labels are known, by `_facts_seen`."""
+        """Whether parts contribute more by `_facts_seen`, once labels are known."""
         return False
 
     def _facts_seen(self, X, y, sample_weight):
-        """What a part tells once facts of all parts are known.
+        """Combinations that a part contains, once facts of all parts are known.
 
         Returns
         -------
         seen : dict of str to ndarray of int64
-            Numbers of what was seen, ascending; those of all parts are joined.
+            Ascending numbers of combinations; the model learns their union.
         """
         raise NotImplementedError
 
     def _learn_seen(self, seen):
-        """Learn from what all parts have seen."""
+        """Learn from the union of `_facts_seen` over all parts."""
         raise NotImplementedError
 
     def _layout(self):
-        """A bound model whose `views` name blocks of weights, as no data tell them.
+        """A bound model whose `views` name blocks of weights, without any data.
 
-        None if the model knows the blocks by itself.
+        None if the model itself names the blocks.
         """
         return None
 
@@ -266,57 +266,59 @@ class ModelSpec:
         """
         raise NotImplementedError
 
-    # Whether alpha is "auto", so that the model learns how large features are.
+    # Whether alpha is "auto", so that the model learns the scale of features.
     follows_scale = False
-    # Whether the loss is the likelihood, whose alpha is another.
+    # Whether the loss is the likelihood, which has other constants of alpha.
     is_likelihood = False
-    # Share of the positions whose label is not the commonest.
+    # Share of the positions without the commonest label.
     share_of_others_ = 1.0
-    # How large the rows of features are, as `ColumnMoments.mean_square` tells. Zero,
-    # which nothing follows, where they are no rows.
+    # Result of `ColumnMoments.mean_square` for the rows of features; zero, for no
+    # scale, in models without rows.
     mean_square_ = 0.0
-    # What is subtracted from the columns of features in training, or None.
+    # Numbers subtracted from the columns of features in training, or None.
     centers_ = None
-    # What alpha="auto" stands for, but for that factor.
+    # alpha="auto" before the factor of the scale.
     auto_alpha = 1e-3
 
     @property
     def default_alpha(self) -> float:
-        """The regularization that alpha="auto" stands for, once data were read."""
+        """The regularization for alpha="auto", once data were read."""
         return self.auto_alpha * alpha_factor(self.mean_square_)
 
     @property
     def intercept_scaling_(self) -> float:
-        """The value of constant features, such as that of a bias.
+        """The value of constant features, such as the feature of a bias.
 
-        In training they are one, features are divided by it, and alpha by its square.
+        In training constant features are one; other features are divided by the
+        scaling,
+        and alpha by its square.
         """
         return math.sqrt(alpha_factor(self.mean_square_))
 
     def _learn_scale(self, moments):
-        """Learn how large features are, and where their middle is."""
+        """Learn the scale of features, and their centers."""
         self.mean_square_ = moments.mean_square()
         self.centers_ = moments.centers() if self._absorbs_centers else None
 
     @property
     def _absorbs_centers(self):
-        """Whether the bias makes up for a number that is subtracted from a column."""
+        """Whether the bias can compensate a number subtracted from a column."""
         return self.fit_intercept
 
     def _over_scale(self, X):
-        """Rows of features as they are trained on, once their scale is learned."""
+        """Rows of features with centers subtracted, and scaled, as in training."""
         return divided(centered(X, self.centers_), self.intercept_scaling_)
 
     def _off_centers(self, coef):
-        """What the bias of features as given is less than that of centered ones."""
+        """The bias for centered features minus the bias for features as given."""
         return 0.0 if self.centers_ is None else coef @ self.centers_
 
     def solver_alpha(self, alpha: float) -> float:
-        """The regularization of the problem that solvers see, from that of the user."""
+        """The regularization of the problem for solvers, from the user's alpha."""
         return alpha / (self.intercept_scaling_ * self.intercept_scaling_)
 
     def _first_state(self, model, solver):
-        """State to begin training with, where there is no earlier fit; None for none.
+        """Initial state of training without an earlier fit, or None.
 
         Parameters
         ----------
@@ -335,6 +337,6 @@ class ModelSpec:
         previous : ModelSpec
             The model of the earlier fit.
         state : dict
-            State that its solver left.
+            State that the solver of the earlier fit left.
         """
         return True

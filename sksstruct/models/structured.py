@@ -33,7 +33,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
     Equal outputs must have equal representations: arrays of the same dtype, shape and
     entries, numbers, strings, or lists, tuples and dicts of these. Oracles must be
     exact, and must return the same output for the same arguments. Otherwise the duality
-    gap is not a certificate. Training keeps all different outputs that it encounters.
+    gap is not a certificate. Training stores all different outputs that oracles return.
 
     Examples
     --------
@@ -59,29 +59,30 @@ class StructuredModel(ModelSpec, BaseEstimator):
     [1, 2]
     """
 
-    # Whether X is one 2-D array with a row for each example, and y has one entry each.
+    # Whether X is one 2-D array with a row for each example, and y has an entry for
+    # each.
     is_flat = False
-    # Tells those who ask for an oracle that is missing why it is.
+    # The reason in error messages why an oracle is missing.
     _oracle_note: ClassVar[str | None] = None
-    # How what parts of the data teach is merged, as in `Facts`, where it need not be
-    # equal; a "mean" is of the examples. None: it needs all data.
+    # Rules of `Facts` for merging learned attributes of parts; "equal" unless given. A
+    # "mean" is over examples. None: the model cannot learn from parts.
     _from_parts: ClassVar[dict[str, Any] | None] = {}
-    # scikit-learn's parameter, which the estimator has, of models that are flat.
+    # The estimator's parameter class_weight, for flat models.
     _class_weight = None
-    # What users of the others have in its place.
+    # Note in error messages for models without class_weight.
     _class_weight_note = "has none; sample_weight of fit weighs whole examples"
-    # The score function that takes the place of the first block of weights, or None.
+    # The score function that replaces the first block of weights, or None.
     _score_function = None
 
     def _own_units(self, weights):
-        """A copy of flat weights, for features as they were given."""
+        """A copy of flat weights, in the units of features as given."""
         return weights.copy()
 
     def prepare(self, X: Any, Y: Any) -> None:
         """Learn sizes from the training data; called on a copy of the model.
 
-        What is learned goes into attributes that end in an underscore. The default
-        takes the number of weights from the first joint feature vector.
+        Learned values are attributes that end in an underscore. The default learns the
+        number of weights from the first joint feature vector.
 
         Parameters
         ----------
@@ -232,7 +233,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
     # ---- called by estimators; compiled models override these ----
 
     def _set_score(self, score_function):
-        """Let a score function score the rows of features."""
+        """Use a score function for the rows of features."""
         raise ValueError(
             f"score_function takes the place of a model's coef_, and needs one that "
             f"scores rows of features by the exp or the top-K oracle; "
@@ -240,7 +241,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         )
 
     def _loss_at(self, x, y, y_hat):
-        """The loss of a given input, of which it depends for some models."""
+        """The loss for a given input, on which the losses of some models depend."""
         return self.loss(y, y_hat)
 
     @property
@@ -251,7 +252,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     @property
     def _has_marginals(self):
-        """Whether `_predict_marginals` is there."""
+        """Whether the model defines `_predict_marginals`."""
         return type(self)._predict_marginals is not StructuredModel._predict_marginals
 
     def bounds(self) -> dict | None:
@@ -273,15 +274,15 @@ class StructuredModel(ModelSpec, BaseEstimator):
         return *self._learn_from(X, y, weight), weight
 
     def _pairs(self, X, y):
-        """Inputs and outputs of equal number, as `_chosen` takes them."""
+        """Inputs and outputs of equal number, in the form of `_chosen`."""
         return as_pairs(X, y)
 
     def _weights_of(self, X, y, sample_weight):
-        """Weights as given; zero for examples without parts, where models take them."""
+        """Weights as given; zero for examples without parts, if these are allowed."""
         return sample_weight
 
     def _chosen(self, examples, numbers):
-        """Inputs, or outputs, of these numbers."""
+        """Inputs, or outputs, with the given numbers."""
         return [examples[i] for i in numbers]
 
     def _learn_from(self, X, y, weight):
@@ -376,7 +377,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         marginals : ndarray of shape (n_samples, n_classes) or list of ndarray
-            The former where the model is flat.
+            An array if the model is flat.
         """
         raise NotImplementedError
 

@@ -46,7 +46,7 @@ cdef class ChainWorkspace(Workspace):
         if triples is not None:
             self._n_triples, self.decoder = triples.n_weights, SecondOrder(triples)
         ws.theta, ws.delta = self.zeros(nodes), self.zeros(nodes)
-        # without constraints the table is read where it is in the weights
+        # without constraints, the table of the weights is read in place
         ws.table = self.zeros(n_labels * ld if masked else 1)
         ws.tables = self.zeros((max_size - 1) * n_labels * ld if paired else 1)
         self.scratch = ws
@@ -54,15 +54,15 @@ cdef class ChainWorkspace(Workspace):
     def read(self, w):
         cdef Py_ssize_t tail = self._n_features * self._ld
         Workspace.read(self, w)
-        # flat weights are all parts
+        # flat weights hold all parts
         self._scratch.emission = self.w
         self._read_tail(
             self.w + tail, self.w + tail + (TRANSITIONS + self._n_labels) * self._ld)
 
     def read_rows(self, const double[:, ::1] emission, const double[:, ::1] tail,
                   const double[::1] pair_weights=None):
-        """Form potentials from weights in parts: (n_features, ld), (3 + K, ld), and
-        those of features on pairs of labels and of triples."""
+        """Read weights in parts: (n_features, ld), (3 + K, ld), and one vector of the
+        weights of features on pairs of labels and of triples."""
         if (emission.shape[0] != self._n_features or emission.shape[1] != self._ld
                 or tail.shape[0] != TRANSITIONS + self._n_labels
                 or tail.shape[1] != self._ld):
@@ -75,17 +75,17 @@ cdef class ChainWorkspace(Workspace):
             raise ValueError(
                 f"expected {self._n_pair_weights} weights of pairs and "
                 f"{self._n_triples} of triples, got {n_given}")
-        # the caller may let go of them before the next read
+        # keeps the arrays alive until the next read
         self._held = (emission, tail, pair_weights)
-        # no features at all have no first weight
+        # an array without features has no first entry
         self._scratch.emission = &emission[0, 0] if emission.shape[0] else NULL
         self._read_tail(&tail[0, 0], &pair_weights[0] if n_given else NULL)
 
     cdef int _read_tail(self, const double* tail, const double* pair_weights) except -1:
-        """Note where the weights after the emission rows are."""
+        """Store the addresses of the weights after the emission rows."""
         cdef ChainScratch* ws = &self._scratch
         ws.tail, ws.pair_weights = tail, pair_weights
         ws.triple_weights = pair_weights + self._n_pair_weights
-        # where they depend on the features, each visit forms transitions of its own
+        # transitions that depend on features are formed on each visit
         ws.transitions = ws.tables if self._paired else tail + TRANSITIONS * self._ld
         return 0
