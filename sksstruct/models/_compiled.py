@@ -188,7 +188,7 @@ class CompiledModel(Constrained, StructuredModel):
     # that are known for certain, as examples of their own.
 
     # Reason in the error message if no labeling agrees with an output.
-    _disagreement = "no labeling agrees with what is known of it"
+    _disagreement = "no labeling agrees with its known labels"
 
     def _bind_partial(self, X, y, weight, known):
         """The model bound to examples, some of which were observed in part.

@@ -2,17 +2,17 @@
 
 The tables of a sequence of T positions are, in this order and in rows of ld labels,
 
-    nodes           n_roles rows for each position: where segments begin, inside, where
-                    they end, and segments of one position; or one row for all of these
-    lengths         one row for each length, up to the size or the largest there is, and
-                    if segments may be longer, one row for each further position; the
-                    same again for boundaries, if their lengths have other scores
-    spans           one row for each candidate span, if there are any at all
+    nodes           n_roles rows for each position: segments that begin, continue or
+                    end there, and segments of one position; or one row for all roles
+    lengths         one row for each length, up to the size or the largest length, and
+                    if segments may be longer, one row for each further position; once
+                    more for boundaries, if their lengths have other scores
+    spans           one row for each candidate span, if the model has any
     transitions     one row for each label, then one for the first and one for the last;
                     these are one row of a block that all sequences share
 
-A labeling has the label at the first position of a segment, and -1 - label at the
-others.
+A labeling has the label at the first position of a segment, and -1 - label at all
+further positions.
 """
 
 cimport cython
@@ -62,7 +62,7 @@ cdef inline Py_ssize_t role_of(const Segment* segment, Py_ssize_t t) noexcept no
     return END if t == segment.stop - 1 else INSIDE
 
 
-# final: every segment of a labeling is a call
+# final: spares a virtual call for every segment of a labeling
 @cython.final
 cdef class SegmentSequences(Structure):
     """Segmentations of sequences, which `segment_sequences` sets up."""
@@ -70,20 +70,20 @@ cdef class SegmentSequences(Structure):
     oracles = ("max", "topk", "exp")
     cdef readonly Py_ssize_t n_labels, ld, n_roles, max_length
     cdef readonly bint by_segment, repeats
-    # numbers of what is copied: lengths twice and transitions, masked, and the largest
-    # lengths
+    # size of the copied tables: lengths twice and transitions, with forbidden entries
+    # at -inf, and the largest lengths
     cdef Py_ssize_t _copied
-    # keeps what the pointers lead to; NULL: there are none
-    cdef object _owned
+    # the arrays that the pointers point into; NULL pointers: not given
+    cdef object _arrays
     cdef const double* _forbidden
-    # the largest length of each example that has a row, and labels of longer segments
+    # largest length with a row in each example, and scores of labels of longer segments
     cdef const Py_ssize_t* _reach
     cdef const double* _tail
-    # of boundaries, NULL where they are as others
+    # the same lengths for boundaries, NULL if they are as others
     cdef const double* _at_boundary
     cdef const int32_t* _longest
     cdef const int8_t* _counted
-    # of each example, and of missing each label at a position
+    # costs of each example, and of missing each label at a position
     cdef const double* _costs
     cdef const double* _label_costs
     cdef bint _has_spans
@@ -94,7 +94,7 @@ cdef class SegmentSequences(Structure):
     def __init__(self, sizes, y_true, max_keys, arrays):
         cdef Segments one
         cdef Py_ssize_t size, reach
-        self._owned = arrays
+        self._arrays = arrays
         self.n_labels, self.ld = arrays.n_labels, arrays.ld
         self.n_roles = arrays.n_roles
         self.max_length, self.reads_shared = len(arrays.forbidden), True
@@ -121,26 +121,26 @@ cdef class SegmentSequences(Structure):
             self._span_start = const_int32s(span_start)
             self._spans_of = const_intps(spans_of)
         self.meaning = arrays.meaning
-        # after the copies the memory of any sequence: the longest one need not be the
-        # one for which most is kept
+        # scratch follows the copies; all sizes are tried, as the longest sequence need
+        # not take the most memory
         for size, reach in arrays.lengths:
             one = self._empty(size, reach)
             self.memory_size = max(
                 self.memory_size,
-                # of each span its scores, and two numbers that say where it is
+                # a span has its scores, and two numbers for its place
                 self._copied + arrays.most_spans * (self.ld + 2)
                 + max(best_scratch(&one), sums_scratch(&one)))
 
     cdef inline Py_ssize_t _n_lengths(self, Py_ssize_t i) noexcept nogil:
         """Return the number of rows of lengths of an example."""
-        return self._n_others(i) * (2 if self._at_boundary != NULL else 1)
+        return self._n_inner(i) * (2 if self._at_boundary != NULL else 1)
 
-    cdef inline Py_ssize_t _n_others(self, Py_ssize_t i) noexcept nogil:
-        """Return how many of these are not of boundaries, and come first."""
+    cdef inline Py_ssize_t _n_inner(self, Py_ssize_t i) noexcept nogil:
+        """Return the number of rows of lengths before the rows of boundaries."""
         return self._reach[i] + self._has_tail(i)
 
     cdef inline bint _has_tail(self, Py_ssize_t i) noexcept nogil:
-        """Return whether an example has segments that are longer than all rows."""
+        """Return whether an example may have segments longer than all rows."""
         return self._tail != NULL and self._sizes[i] > self._reach[i]
 
     cdef inline Py_ssize_t _n_spans(self, Py_ssize_t i) noexcept nogil:
@@ -148,7 +148,7 @@ cdef class SegmentSequences(Structure):
         return self._spans_of[i + 1] - self._spans_of[i] if self._has_spans else 0
 
     cdef Segments _empty(self, Py_ssize_t size, Py_ssize_t reach) noexcept nogil:
-        """Return potentials of so many positions and lengths, without addresses."""
+        """Return potentials of the given size and reach, without addresses."""
         cdef Segments out
         cdef Py_ssize_t role
         memset(&out, 0, sizeof(Segments))
@@ -163,7 +163,7 @@ cdef class SegmentSequences(Structure):
         return out
 
     cdef Segments _read(self, Potentials* at, Py_ssize_t i) noexcept nogil:
-        """Return the potentials of an example; what is forbidden is -inf."""
+        """Return the potentials of an example, with -inf for forbidden entries."""
         cdef Segments out = self._empty(self._sizes[i], self._reach[i])
         cdef const double* lengths = at.theta + out.size * out.node_step
         cdef double* transitions
@@ -178,7 +178,7 @@ cdef class SegmentSequences(Structure):
         if out.boundary_lengths != NULL:
             out.boundary_lengths = transitions
             transitions = self._mask_lengths(
-                lengths + self._n_others(i) * self.ld, self._at_boundary, transitions,
+                lengths + self._n_inner(i) * self.ld, self._at_boundary, transitions,
                 &out)
             if out.tail != NULL:
                 out.boundary_tail = transitions - self.ld
@@ -193,7 +193,7 @@ cdef class SegmentSequences(Structure):
             out.transitions = transitions
         out.first = at.shared + self.n_labels * self.ld
         out.last = out.first + self.ld
-        # an example may have no span, and no address then
+        # an example without spans has no address of their scores
         if self._n_spans(i):
             out.spans = lengths + self._n_lengths(i) * self.ld
             out.first_span = &self._first_span[self._starts[i] + i]
@@ -202,7 +202,8 @@ cdef class SegmentSequences(Structure):
 
     cdef double* _mask_lengths(self, const double* lengths, const double* forbidden,
                                double* memory, const Segments* out) noexcept nogil:
-        """Write scores of lengths and the tail, and return where memory goes on."""
+        """Write masked scores of lengths and the tail; return the end of the memory
+        used."""
         cdef Py_ssize_t k, cells = out.max_length * self.ld
         for k in range(cells):
             memory[k] = lengths[k] + forbidden[k]
@@ -241,7 +242,7 @@ cdef class SegmentSequences(Structure):
         return 1
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
-        # all rows are padded alike
+        # all rows have the same padding
         return key % self.ld < self.n_labels
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
@@ -258,11 +259,11 @@ cdef class SegmentSequences(Structure):
                 count += 1
             lengths = others
             if self._at_boundary != NULL and (not start or segment.stop == size):
-                lengths += self._n_others(i) * ld
+                lengths += self._n_inner(i) * ld
             over = max(segment.stop - start - self._reach[i], 0)
             keys[count] = <int32_t> (
                 lengths + (segment.stop - start - over - 1) * ld + segment.label)
-            # after the rows of all labels, the one of the first segment
+            # row `before`, or after the rows of all labels the row of the first segment
             keys[count + 1] = <int32_t> (
                 transitions + (before if start else self.n_labels) * ld + segment.label)
             count += 2
@@ -297,18 +298,20 @@ cdef class SegmentSequences(Structure):
         cdef double* spans = lengths + self._n_lengths(i) * self.ld
         cdef Segment segment
         if self.by_segment:
-            # each segment that is not right costs, and right ones save twice as much
+            # a wrong segment costs; a right one gets no cost, and is not missed: twice
+            # the cost
             for length in range(self._n_lengths(i)):
-                # tails go on from the longest of them
+                # rows of the tail add to the longest length, which has the cost already
                 for label in range(
-                        self.n_labels if length % self._n_others(i) < self._reach[i]
+                        self.n_labels if length % self._n_inner(i) < self._reach[i]
                         else 0):
                     if self._counted[label]:
                         lengths[length * self.ld + label] += cost
         while start < size:
             segment = segment_at(observed, start, size)
             if not self.by_segment:
-                # all labelings gain the same but for what is right
+                # all labels gain the cost, the observed one loses it again: one entry
+                # changes
                 missed = cost * self._label_costs[segment.label]
                 for t in range(start, segment.stop):
                     at.theta[self._node_key(&segment, t)] -= missed
@@ -322,7 +325,7 @@ cdef class SegmentSequences(Structure):
 
     cdef Py_ssize_t _span_of(self, Py_ssize_t i,
                              const Segment* segment) except -1 nogil:
-        """Return the first candidate span that is a segment."""
+        """Return the candidate span of an observed segment."""
         cdef Py_ssize_t span, first = self._starts[i] + i + segment.stop
         for span in range(self._first_span[first - 1], self._first_span[first]):
             if self._span_start[self._spans_of[i] + span] == segment.start:
@@ -336,23 +339,23 @@ cdef class SegmentSequences(Structure):
         cdef const int32_t* observed = &self._y_true[self._starts[i]]
         cdef Py_ssize_t size = self._sizes[i], t
         cdef double wrong = 0.0
-        cdef Segment mine, other
-        mine.stop = other.stop = 0
+        cdef Segment predicted, truth
+        predicted.stop = truth.stop = 0
         for t in range(size):
-            if t == mine.stop:
-                mine = segment_at(y, t, size)
-            if t == other.stop:
-                other = segment_at(observed, t, size)
+            if t == predicted.stop:
+                predicted = segment_at(y, t, size)
+            if t == truth.stop:
+                truth = segment_at(observed, t, size)
             if not self.by_segment:
-                if self._node_key(&mine, t) != self._node_key(&other, t):
-                    wrong += self._label_costs[other.label]
-            elif (mine.start != other.start or mine.stop != other.stop
-                    or mine.label != other.label):
-                # each of them once, where it starts
-                if t == mine.start:
-                    wrong += self._counted[mine.label]
-                if t == other.start:
-                    wrong += self._counted[other.label]
+                if self._node_key(&predicted, t) != self._node_key(&truth, t):
+                    wrong += self._label_costs[truth.label]
+            elif (predicted.start != truth.start or predicted.stop != truth.stop
+                    or predicted.label != truth.label):
+                # each segment counts once, at its first position
+                if t == predicted.start:
+                    wrong += self._counted[predicted.label]
+                if t == truth.start:
+                    wrong += self._counted[truth.label]
         value[0] = wrong * self._costs[i]
         return 0
 
@@ -367,7 +370,7 @@ cdef class SegmentSequences(Structure):
             with gil:
                 raise ValueError(
                     f"example {i} of {self._sizes[i]} positions has no segmentation "
-                    "with the lengths that labels may have, and with what is known")
+                    "with the lengths that labels may have, and with its known labels")
         return 0
 
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
@@ -392,12 +395,12 @@ cdef class SegmentSequences(Structure):
 
     cdef SegmentMeans _means(self, const Segments* segments, Py_ssize_t i,
                              double* means) noexcept nogil:
-        """Return where the means of the tables go."""
+        """Return addresses for the means of the tables."""
         cdef SegmentMeans out
         out.nodes = means
         out.lengths = means + segments.size * segments.node_step
         out.tail = out.lengths + segments.max_length * self.ld
-        out.boundary_lengths = out.lengths + self._n_others(i) * self.ld
+        out.boundary_lengths = out.lengths + self._n_inner(i) * self.ld
         out.boundary_tail = out.boundary_lengths + segments.max_length * self.ld
         out.spans = out.lengths + self._n_lengths(i) * self.ld
         out.transitions = out.spans + self._n_spans(i) * self.ld

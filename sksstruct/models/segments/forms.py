@@ -1,7 +1,7 @@
 """Forms of segmentations: labels of positions, tags, and lists of segments.
 
-Segments of many sequences are read together: where they start and stop among the
-positions of all sequences, and numbers of their labels.
+Segments of many sequences are arrays: first and last positions, counted over all
+sequences, and numbers of labels.
 """
 
 from collections.abc import Set, Sized
@@ -15,24 +15,24 @@ from sksstruct.utils._spans import SpanLabels, SpanSequence
 from sksstruct.utils.labels import PackedLabels, shown
 from sksstruct.utils.validation import check_labels, encode_choices
 
-# Roles of a position in its segment, in the order of the rows of scores, and the tags
-# that they have: it begins the segment, is inside, ends it, or is all of it.
+# Roles of a position in its segment, in the order of the rows of scores and of the tags
+# below: the first position, inside, the last, or the only one.
 BEGIN, INSIDE, END, SINGLE = range(4)
-# What positions outside of listed segments have for a label.
+# The label of positions outside of listed segments.
 OUTSIDE = object()
 LETTERS = {"BIO": "BIIB", "IOBES": "BIES", "BILOU": "BILU"}
 
 
 @dataclass
 class Segments:
-    """Segments of many sequences, one after the other, without what is outside.
+    """Segments of many sequences in order, without the outside.
 
     Parameters
     ----------
     starts, stops : ndarray of intp
-        Positions among those of all sequences.
+        Positions, counted over all sequences.
     numbers : ndarray of int
-        Number of the label of each.
+        Number of the label of each segment.
     labels : list
         The labels.
     """
@@ -44,16 +44,16 @@ class Segments:
 
 
 class Outputs:
-    """Outputs of many sequences, whatever their form is, read and checked once.
+    """Outputs of many sequences, in any form, read and checked once.
 
     Parameters
     ----------
     lengths, numbers : ndarray of shape (n_sequences,)
-        Numbers of positions, and what the sequences are called in errors.
+        Numbers of positions, and numbers of the sequences in error messages.
     listed : Segments or None
-        The segments, if they are listed.
+        The segments, if outputs are lists of segments.
     classes, codes, known, choices : objects
-        Otherwise the labels or tags, as of `encode_choices`.
+        Otherwise the labels or tags, the result of `encode_choices`.
     """
 
     def __init__(self, lengths, numbers, listed, encoded=(None,) * 4):
@@ -63,10 +63,10 @@ class Outputs:
 
     @classmethod
     def read(cls, y, lengths, name="y"):
-        """Check outputs of sequences of these lengths."""
+        """Check outputs of sequences of the given lengths."""
         numbers = np.arange(len(lengths))
         if not isinstance(y, PackedLabels):
-            # by place, and not by the index of a pandas Series
+            # in order, without the index of a pandas Series
             y = list(y)
             for i, each in enumerate(y):
                 if isinstance(each, (str, bytes)) or not isinstance(each, Sized):
@@ -83,7 +83,7 @@ class Outputs:
         return len(self.lengths)
 
     def take(self, numbers):
-        """The outputs of some sequences, whose numbers ascend."""
+        """The outputs of the sequences with the given numbers, which ascend."""
         if len(numbers) == len(self):
             return self
         lengths = self.lengths[numbers]
@@ -107,7 +107,7 @@ class Outputs:
 
     @property
     def entries(self):
-        """Distinct labels or tags, those of sets included; None if segments."""
+        """Distinct labels or tags, including members of sets; None for segments."""
         if self.listed is not None:
             return None
         codes = self.codes if self.known is None else self.codes[self.known]
@@ -116,19 +116,19 @@ class Outputs:
         return self.classes[np.unique(codes)].tolist()
 
     def labels_of_sets(self, form):
-        """Labels that sets name, which no segment may have."""
+        """Labels that occur in sets, and perhaps in no known segment."""
         if self.choices is None:
             return []
         entries = self.classes[np.unique(self.choices.indices)].tolist()
         return entries if form == "labels" else SpanLabels(entries).names
 
     def counts(self, form, weight):
-        """Weight of the positions of each label, and of None, the outside, where known.
+        """Weight of the known positions of each label, and of None, the outside.
 
         Parameters
         ----------
         form : str
-            As of `form_of`.
+            The result of `form_of`.
         weight : ndarray of shape (n_sequences,)
             Weights of the sequences.
         """
@@ -151,34 +151,38 @@ class Outputs:
 
     @property
     def partial(self):
-        """Whether some of a sequence is not known, for each."""
+        """Whether each sequence has a position that is not known."""
         if self.known is None:
             return np.zeros(len(self), dtype=bool)
         unknown = np.concatenate([[0], np.cumsum(~self.known)])
         return np.diff(unknown[self.offsets]) > 0
 
     def _joined(self, codes):
-        """Labels of positions; those that are not known go on from the one before.
+        """Codes of positions, where an unknown position continues the segment before
+        it.
 
-        Lengths are learned from segments, and none may be too short. A set, which may
+        Lengths are learned from the resulting segments, which must not be too short. A
+        set,
+        which may lack the label before it, is -1, and so are unknown positions after
+        it.
         not have the label, is -1, as is what follows it.
         """
         codes = np.where(self.known, codes, -1)
         fixed = self.known.copy()
         if self.choices is not None:
-            # a set that may have the label, or not
+            # a set starts a new run, as it may lack the label before it
             fixed |= np.diff(self.choices.indptr) > 0
         for first, last in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             places = first + np.flatnonzero(fixed[first:last])
             if len(places):
-                # before the first label, too
+                # the first run includes unknown positions before it
                 runs = np.diff(places, append=last)
                 runs[0] += places[0] - first
                 codes[first:last] = np.repeat(codes[places], runs)
         return codes
 
     def segments(self, form):
-        """Segments of outputs of a form; what is not known is in none of them."""
+        """Segments of outputs of a form, without unknown positions."""
         if (self.listed is None) == (form == "segments") and self.offsets[-1]:
             other = "(start, stop, label)" if form == "segments" else form
             raise ValueError(f"y must be lists of {other}, as in fit")
@@ -191,8 +195,10 @@ class Outputs:
             codes = codes if self.known is None else self._joined(codes)
             starts = np.flatnonzero(first | (codes != np.roll(codes, 1)))
             stops = np.append(starts[1:], len(codes))
-            some = codes[starts] >= 0
-            return Segments(starts[some], stops[some], codes[starts[some]], classes)
+            is_known = codes[starts] >= 0
+            return Segments(
+                starts[is_known], stops[is_known], codes[starts[is_known]], classes
+            )
         spans = SpanLabels(classes, lambda label: "y has the label")
         if self.known is not None:
             codes = _forced(spans, codes, self.known, first)
@@ -203,14 +209,14 @@ class Outputs:
 
 
 def _is_segment(entry):
-    """Whether an entry is (start, stop, label); labels may be tuples, too."""
+    """Whether an entry is (start, stop, label), and not a label that is a tuple."""
     if not isinstance(entry, (tuple, list, np.ndarray)) or len(entry) != 3:
         return False
     return all(isinstance(place, Integral) for place in entry[:2])
 
 
 def form_of(entries):
-    """The form of outputs with these entries: "segments", "tags" or "labels"."""
+    """The form of outputs with the given entries: "segments", "tags" or "labels"."""
     if entries is None:
         return "segments"
     if not any(isinstance(label, str) and label[1:2] == "-" for label in entries):
@@ -223,7 +229,7 @@ def form_of(entries):
 
 
 def scheme_of(entries):
-    """The scheme of tags."""
+    """The scheme of the given tags."""
     scheme = SpanLabels(sorted(entries)).scheme()
     if scheme not in LETTERS:
         raise ValueError(
@@ -234,11 +240,12 @@ def scheme_of(entries):
 
 
 def _forced(spans, codes, known, first):
-    """Codes where some tags are not known: outside, unless a neighbor tells more.
+    """Codes of tags, with unknown tags replaced: outside, unless a neighbor forces a
+    kind.
 
-    What a segment that goes on must have before it may begin it, and what one that is
-    not over must have after it is inside. After the codes of `spans` comes that of the
-    outside, and then those of B- and of I- with each kind.
+    An unknown tag before a continued segment may begin the segment, and an unknown tag
+    after an unfinished segment is inside it. The codes of `spans` are followed by one
+    code of the outside, and codes of B- and then of I- with each kind.
     """
     n, n_kinds = len(spans.labels), len(spans.names)
     parts, kinds = spans.parts[codes], spans.kinds[codes]
@@ -257,7 +264,7 @@ def _forced(spans, codes, known, first):
 
 
 def read_segments(y, form, lengths, name="y"):
-    """`Segments` of outputs of a form, all of which is known."""
+    """`Segments` of outputs of a form, without unknown positions."""
     outputs = Outputs.read(y, lengths, name)
     if outputs.partial.any():
         i = int(np.argmax(outputs.partial))
@@ -266,7 +273,7 @@ def read_segments(y, form, lengths, name="y"):
 
 
 def _listed(y, lengths, name):
-    """Segments of checked lists."""
+    """Segments of lists, which are checked."""
     rows, labels, offsets = [], {}, np.cumsum(lengths) - lengths
     for i, each in enumerate(y):
         for start, stop, label in ordered(each, lengths[i], f"{name}[{i}]"):
@@ -287,7 +294,7 @@ def _check_label(label, name):
         ) from None
     if isinstance(label, Set):
         raise TypeError(f"{name} has a segment with a set of labels: {label!r:.80}")
-    # pandas' NA is neither equal nor unequal to anything
+    # pandas' NA compares neither equal nor unequal
     if label is None or type(label).__name__ == "NAType" or label != label:
         raise ValueError(
             f"{name} has a segment with a missing label: {shown(label)!r:.80}"
@@ -295,7 +302,7 @@ def _check_label(label, name):
 
 
 def ordered(y, n_positions, name):
-    """Checked segments of a list, in order."""
+    """Checked segments of a list, sorted."""
     if isinstance(y, (str, bytes)) or not isinstance(y, Sized):
         raise ValueError(
             f"{name} must be a list of (start, stop, label), got {shown(y)!r:.80}"
@@ -327,9 +334,9 @@ def ordered(y, n_positions, name):
 
 
 def labels_of_positions(y, form, lengths, partly=False):
-    """Labels or tags of all positions in a list; `OUTSIDE` of listed segments.
+    """Labels or tags of all positions in a list; `OUTSIDE` outside of listed segments.
 
-    With `partly`, labels and tags may be None or frozensets, as of `check_labels`.
+    With `partly`, labels and tags may be None or frozensets, as in `check_labels`.
     """
     if form != "segments":
         return check_labels(y, lengths, unknown=partly, sets=partly)
@@ -344,7 +351,7 @@ def labels_of_positions(y, form, lengths, partly=False):
 
 
 def positions_of(starts, stops):
-    """All positions of segments, and the number of the segment of each."""
+    """All positions of segments, and the number of the segment at each position."""
     lengths = stops - starts
     segment = np.repeat(np.arange(len(starts)), lengths)
     before = np.cumsum(lengths) - lengths
@@ -357,13 +364,13 @@ def as_tags(segments, scheme, n_positions):
     Parameters
     ----------
     segments : Segments
-        What is not outside.
+        The segments; all other positions are outside.
     scheme : str
         The scheme of the tags.
     n_positions : int
         Number of positions of all sequences.
     """
-    # of the form "_" for letters alone
+    # the label "_" stands for tags of a letter alone
     endings = ["" if label == "_" else f"-{label}" for label in segments.labels]
     tags = ["O", *(letter + e for e in endings for letter in LETTERS[scheme])]
     positions, segment = positions_of(segments.starts, segments.stops)

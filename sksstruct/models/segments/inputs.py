@@ -19,10 +19,10 @@ class SegmentInputs(Sequence):
     packed : PackedSequences
         Features of the positions.
     spans : ndarray of shape (n_spans, 2)
-        Start and stop of the spans of all sequences, one sequence after the other;
-        those of a sequence in the order of where they stop.
+        Start and stop of the spans, sequence by sequence, and in each sequence ordered
+        by stop.
     first_span : ndarray of shape (n_sequences + 1,)
-        Where the spans of each sequence begin.
+        First span of each sequence, and the number of spans.
     features : csr_array of shape (n_spans, n_span_features) or None
         Features of the spans; None if no sequence has spans.
     """
@@ -40,7 +40,7 @@ class SegmentInputs(Sequence):
         X : list, PackedSequences, ndarray or SegmentInputs
             The inputs; `SegmentInputs` are returned as they are.
         n_features, n_span_features : int or None
-            Numbers of features, where they are known.
+            Numbers of features, if they are known.
         """
         if isinstance(X, cls):
             return X
@@ -59,16 +59,23 @@ class SegmentInputs(Sequence):
                     f"X[{i}] must be a tuple (features, spans, span_features), or an "
                     f"array; got a tuple of {len(x)}"
                 )
-        rows = [x if own is None else own[0] for x, own in zip(X, given, strict=True)]
-        packed = check_sequences(rows, n_features=n_features, all_empty=True)
-        found = [
-            _checked_spans(*(own or (None,) * 3)[1:], n, f"X[{i}]", n_span_features)
-            for i, (own, n) in enumerate(zip(given, packed.lengths, strict=True))
+        rows = [
+            x if given_tuple is None else given_tuple[0]
+            for x, given_tuple in zip(X, given, strict=True)
         ]
-        features = [each for _, each in found if each is not None]
+        packed = check_sequences(rows, n_features=n_features, all_empty=True)
+        checked = [
+            _checked_spans(
+                *(given_tuple or (None,) * 3)[1:], n, f"X[{i}]", n_span_features
+            )
+            for i, (given_tuple, n) in enumerate(
+                zip(given, packed.lengths, strict=True)
+            )
+        ]
+        features = [each for _, each in checked if each is not None]
         if len(widths := {each.shape[1] for each in features}) > 1:
             raise ValueError(f"X has spans of {sorted(widths)} features")
-        spans = [each for each, _ in found]
+        spans = [each for each, _ in checked]
         return cls(
             packed,
             np.concatenate(spans),
@@ -82,11 +89,11 @@ class SegmentInputs(Sequence):
     def __getitem__(self, key):
         if isinstance(key, slice):
             return self.take(np.arange(*key.indices(len(self))))
-        # iteration ends where there is none
+        # indexing a range raises the IndexError that ends an iteration
         return self.take([range(len(self))[key]])
 
     def take(self, numbers):
-        """The sequences of these numbers, in this order; themselves if all are."""
+        """The sequences with the given numbers, in this order."""
         numbers = np.asarray(numbers, dtype=np.intp)
         if np.array_equal(numbers, np.arange(len(self))):
             return self
@@ -97,7 +104,7 @@ class SegmentInputs(Sequence):
         )
         features = None if self.features is None else self.features[rows]
         if len(numbers) and (np.diff(numbers) == 1).all():
-            # shares the memory of the rows
+            # a slice of consecutive sequences shares the memory of the rows
             packed = self.packed[numbers[0] : numbers[-1] + 1]
         else:
             packed = self.packed.take(numbers)
@@ -109,23 +116,23 @@ class SegmentInputs(Sequence):
         return 0 if self.features is None else self.features.shape[1]
 
     def bound_spans(self, n_features, observed=None):
-        """The spans as `segment_sequences` takes them, and a block of their features.
+        """The spans in the form of `segment_sequences`, and a block of their features.
 
         Parameters
         ----------
         n_features : int
-            Number of features; without any there is one that is zero.
+            Number of features; if it is zero, there is one feature of zeros.
         observed : tuple of (starts, stops), default=None
-            Segments that have to be among the spans, as positions of all sequences.
+            Segments that must be among the spans; positions count over all sequences.
 
         Returns
         -------
         features : csr_array
             Features of all spans.
         first_span, span_start, first_of_example : ndarray
-            As `segment_sequences` says.
+            As in `segment_sequences`.
         longest : ndarray of shape (n_sequences,)
-            Length of the longest span of each sequence, zero without any.
+            Length of the longest span of each sequence, zero without spans.
         """
         offsets, lengths = self.packed.offsets, self.packed.lengths
         offset = np.repeat(offsets[:-1], np.diff(self.first_span))
@@ -134,18 +141,18 @@ class SegmentInputs(Sequence):
         if features is None:
             features = sparse.csr_array((len(starts), max(n_features, 1)))
         if observed is not None:
-            # a number for each pair of positions
-            key, own = (
+            # one number for each pair of positions
+            key, observed_key = (
                 a * (offsets[-1] + 1) + b for a, b in ((starts, stops), observed)
             )
-            new = ~np.isin(own, key)
+            new = ~np.isin(observed_key, key)
             starts = np.concatenate([starts, observed[0][new]])
             stops = np.concatenate([stops, observed[1][new]])
             blank = sparse.csr_array((len(starts) - len(key), features.shape[1]))
             order = np.argsort(stops, kind="stable")
             features = sparse.vstack([features, blank], format="csr")[order]
             starts, stops = starts[order], stops[order]
-        # spans that stop at a position or before it, counted within its sequence
+        # number of spans that stop at or before each position of a sequence
         before = np.cumsum(np.bincount(stops, minlength=offsets[-1] + 1))
         which = np.repeat(np.arange(len(self)), lengths + 1)
         first = before[np.arange(len(which)) - which] - before[offsets[which]]
@@ -162,7 +169,7 @@ class SegmentInputs(Sequence):
 
 
 def _checked_spans(spans, features, n_positions, name, n_features):
-    """Checked spans of a sequence in the order of where they stop, and features."""
+    """Checked spans of a sequence, ordered by stop, and their features."""
     spans = np.asarray(_NO_SPANS if spans is None else spans)
     if not spans.size:
         spans = _NO_SPANS

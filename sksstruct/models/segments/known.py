@@ -1,8 +1,8 @@
-"""What is known of segmentations: roles and labels that positions may have.
+"""Known labels as constraints: roles and labels that positions may have.
 
-A segmentation agrees with a tag if the position has its role in a segment of its label:
-B- begins one in BIO, of whatever length, while I- goes on. A position of which nothing
-is known may be in any segment, also in one that is known elsewhere.
+A segmentation agrees with a tag if the position has the tag's role in a segment of the
+tag's label: in BIO, B- is the first position of a segment of any length, and I- a later
+one. An unknown position may be in any segment, also in one with known positions.
 """
 
 from collections.abc import Hashable
@@ -25,7 +25,7 @@ from sksstruct.utils.validation import LabelEncoder
 
 
 def allowed_nodes(model, X, known):
-    """What positions may be, if it agrees with what is known.
+    """Roles and labels of positions that agree with known labels.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ def allowed_nodes(model, X, known):
     X : SegmentInputs
         The sequences.
     known : list of tuple
-        For each sequence its number in errors, and what is known of it, in the form of
-        its output, or None.
+        For each sequence its number in error messages, and its known labels in the form
+        of an output, or None.
 
     Returns
     -------
     allowed : list of ndarray of shape (n_positions, n_roles * ld), uint8, or None
-        Whether a position may have a role and a label; None where all may be.
+        Whether a position may have a role and a label; None without constraints.
     """
     out = []
     for size, (i, given) in zip(X.packed.lengths.tolist(), known, strict=True):
@@ -68,7 +68,7 @@ def allowed_nodes(model, X, known):
 
 
 def partial_labelings(model, outputs):
-    """What is known of outputs that are labels or tags, some of them unknown.
+    """Constraints from outputs with unknown labels or tags.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ def partial_labelings(model, outputs):
 
 
 def _shape(model):
-    """Numbers of the roles and, padded, of the labels of a position."""
+    """Number of roles, and padded number of labels, of a position."""
     return 4 if model._has_roles else 1, padded_length(model._n_labels)
 
 
 def _number_of(model, label, name):
-    """Number of a label, the outside being the first."""
+    """Number of a label; the outside, if there is one, is number 0."""
     number = -1
     if isinstance(label, Hashable):
         number = int(LabelEncoder(model.classes_).encode([label], default=-1)[0])
@@ -113,7 +113,7 @@ def _number_of(model, label, name):
 
 
 def _need_roles(model, what):
-    """Raise an error if nothing says where a segment begins and ends."""
+    """Raise an error for a model without roles, in which nothing marks segment ends."""
     if not model._has_roles:
         raise ValueError(
             f"known {what} need roles=True: nothing else says where segments end"
@@ -121,20 +121,20 @@ def _need_roles(model, what):
 
 
 def _know_segments(model, rows, segments, name):
-    """Allow only labelings that have these segments."""
+    """Allow only labelings that contain the given segments."""
     if len(segments):
         _need_roles(model, "segments")
     for start, stop, label in ordered(segments, len(rows), name):
         roles = [BEGIN, *[INSIDE] * (stop - start - 2), END]
         if stop - start == 1:
             roles = [SINGLE]
-        # segments do not overlap: nothing else was said of these positions
+        # segments do not overlap, so that no earlier constraint is lost
         rows[start:stop] = 0
         rows[np.arange(start, stop), roles, _number_of(model, label, name)] = 1
 
 
 def _row_of(model, label, name):
-    """Roles and labels that agree with this tag, or label, of a position."""
+    """Roles and labels that agree with the given tag, or label, of a position."""
     row, roles = np.zeros(_shape(model), dtype=np.uint8), slice(None)
     if model.form_ == "labels":
         number = _number_of(model, label, name)

@@ -16,11 +16,12 @@ class SegmentLengths:
     """Lengths of the segments of a `SegmentModel`, from its parameters."""
 
     def _limits(self, name, default):
-        """A limit of the length for each label; the outside, with 1, comes first."""
+        """Limits of the length for each label; the outside, if any, comes first, with
+        1."""
         given, labels = getattr(self, name), self.classes_.tolist()
         if isinstance(given, dict):
             unknown = [label for label in given if label not in labels]
-            # as with class_weight, a fold may lack a label
+            # as with class_weight, a fold may lack some labels of the dict
             if unknown and not set(labels) <= set(given):
                 raise ValueError(
                     f"{name} names {unknown[0]!r:.80}, which is not a label of y: "
@@ -41,10 +42,10 @@ class SegmentLengths:
         return np.array([1] * self.outside_ + default, dtype=np.intp)
 
     def _warn_of_cuts(self, y, stacklevel):
-        """Say how many segments of the training data are cut."""
+        """Warn about segments of the training data that were cut."""
         if self.max_length in ("auto", None):
             return
-        # of what is not known as a whole, no segment is cut
+        # segments of sequences with unknown labels are not cut
         segments = y.take(np.flatnonzero(~y.partial)).segments(self.form_)
         lengths = segments.stops - segments.starts
         numbers = self._numbers_of(segments, "y")
@@ -59,36 +60,37 @@ class SegmentLengths:
             )
 
     def _allowed(self, size):
-        """Lengths that each label may have in so many positions, (size, n_labels)."""
+        """Allowed lengths of each label in sequences of the given size, (size,
+        n_labels)."""
         lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
         return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
     def _at_boundary(self, size):
-        """The same of the first and the last segment; None if they are as others."""
+        """Allowed lengths of the first and the last segment; None if all are alike."""
         if self.boundary_lengths == "same":
             return None
         lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
-        # what is there may be a piece of a longer segment
+        # no lower limit: a boundary segment may be a piece of a longer segment
         return lengths <= self.longest_
 
     @property
     def _n_single_lengths(self):
-        """Number of lengths that have a weight each."""
+        """Number of lengths with a weight of their own."""
         if self.length_features == "auto":
             return 8 if self.outside_ else 64
         return self.length_features
 
     @property
     def _is_unlimited(self):
-        """Whether there is a label without a limit of lengths."""
+        """Whether some label has no limit of lengths."""
         return bool((self.longest_ == NO_LIMIT).any())
 
     def _reach(self, sizes, spans):
-        """Largest length of each sequence that has a row in its table.
+        """Largest length with a row in the table of each sequence.
 
-        Without a limit, scores of longer segments are those of this length and of
-        further positions. No length may be allowed or forbidden by itself then, nor be
-        that of a span, which has features of its own.
+        Without a limit, scores of longer segments are the score of this length plus
+        scores of further positions. Lengths beyond it must not be allowed, forbidden,
+        or the length of a span one by one, as these have scores of their own.
         """
         if not self._is_unlimited:
             return np.minimum(sizes, self.longest_.max())
@@ -97,9 +99,9 @@ class SegmentLengths:
         return np.minimum(sizes, most if spans is None else np.maximum(most, spans[-1]))
 
     def _rows_of_lengths(self, counts, reach):
-        """Features of the lengths of all segments, those of boundaries included.
+        """Features of the lengths of all segments, with a copy for boundaries.
 
-        Returns as many rows for each example as its table has, and their numbers.
+        Returns the rows of all examples, and the number of rows of each example.
         """
         rows = self._length_rows(counts, reach)
         if self.boundary_lengths == "same":
@@ -112,16 +114,17 @@ class SegmentLengths:
                 sparse.hstack([nothing, rows]),
             ]
         example = np.repeat(np.arange(len(counts)), counts)
-        # of each example first those that are not of boundaries
+        # in each example, rows of boundaries come last
         order = np.argsort(np.concatenate([example, example]), kind="stable")
         return sparse.vstack(parts, format="csr")[order], 2 * counts
 
     def _length_rows(self, counts, reach):
-        """Features of lengths, so many of each example: 1 for the range they are in.
+        """Features of lengths, counts[i] rows for example i: 1 for the range of a
+        length.
 
-        Without a limit of lengths the last range is that of all longer ones, and the
-        last feature is the number of further positions. A row that is beyond the reach
-        is that of one more position.
+        Without a limit of lengths, the last range has all longer lengths, and the last
+        feature is the number of further positions. A row beyond the reach is for one
+        further position.
         """
         limit, n_rows = self._n_single_lengths, int(counts.sum())
         before = np.repeat(np.cumsum(counts) - counts, counts)

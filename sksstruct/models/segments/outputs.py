@@ -1,4 +1,4 @@
-"""What an output of segments is: integers, as it is shown, and what it costs."""
+"""Outputs of segments: as integers, as users see them, and their losses."""
 
 import itertools
 from collections.abc import Iterable
@@ -21,20 +21,22 @@ from sksstruct.utils.validation import LabelEncoder, check_weight
 
 
 class SegmentOutputs:
-    """Outputs of a `SegmentModel`, which has learned what labels and lengths are."""
+    """Outputs of a `SegmentModel`, once labels and lengths were learned."""
 
     # ---- outputs as integers ----
 
     def _outputs(self, X, y):
         out, partial = [None] * len(y), y.partial
-        some, whole = np.flatnonzero(partial), np.flatnonzero(~partial)
+        incomplete, whole = np.flatnonzero(partial), np.flatnonzero(~partial)
         if len(whole):
             rest = y.take(whole)
             segments = rest.segments(self.form_)
             found = self._labelings(segments, rest.lengths, "y", rest.numbers)
             out = in_places(whole, found, out)
-        if len(some):
-            out = in_places(some, partial_labelings(self, y.take(some)), out)
+        if len(incomplete):
+            out = in_places(
+                incomplete, partial_labelings(self, y.take(incomplete)), out
+            )
         return out
 
     def _output(self, x, y, name):
@@ -52,7 +54,7 @@ class SegmentOutputs:
         return numbers[segments.numbers] + self.outside_
 
     def _labelings(self, segments, lengths, name, sequences):
-        """Labelings as integers, as `SegmentSequences` knows them."""
+        """Labelings as the integers of `SegmentSequences`."""
         numbers = self._numbers_of(segments, name)
         out = np.zeros(int(np.sum(lengths)), dtype=np.int32)
         positions, segment = positions_of(segments.starts, segments.stops)
@@ -84,7 +86,7 @@ class SegmentOutputs:
         return y
 
     def _segments_of(self, labelings):
-        """Segments of labelings as integers, one after the other; outside included."""
+        """Segments of consecutive labelings as integers, including the outside."""
         starts = np.flatnonzero(labelings >= 0)
         stops = np.append(starts[1:], len(labelings))
         return starts, stops, labelings[starts]
@@ -131,9 +133,9 @@ class SegmentOutputs:
         return self._loss_of(y, y_hat, self._input(x, "x").packed.offsets[-1])
 
     def _loss_of(self, y, y_hat, size):
-        """Loss of an output for a sequence of so many positions.
+        """Loss of an output for a sequence of `size` positions.
 
-        Labels of y that are not known count as predicted, and have no loss.
+        Unknown labels of y have no loss, whatever was predicted.
         """
         known = np.ones(size, dtype=bool)
         if self.form_ != "segments":
@@ -169,14 +171,14 @@ class SegmentOutputs:
     def _score(self, X, y, predicted, sample_weight=None):
         y = as_list("y", y)
         if self.form_ != "segments":
-            # nothing can be said of sequences of which no label is known
+            # sequences without a known label have no loss
             said = [not len(row) or any(k is not None for k in row) for row in y]
             check_any_known(said, "y")
             sample_weight = check_weight(sample_weight, len(y)) * said
         return super()._score(X, y, predicted, sample_weight)
 
     def _places(self, segments, n_positions):
-        """What a position has to be right: its label, and with roles its place."""
+        """For each position its label, and with roles its place in the segment."""
         out = [None] * n_positions
         for start, stop, label in segments:
             for t in range(start, stop):
@@ -185,7 +187,7 @@ class SegmentOutputs:
         return out
 
     def _costs_of(self, places):
-        """Costs of missing what positions have, as of `_places`."""
+        """Costs of missing the labels of positions, given the result of `_places`."""
         names = [None] * self.outside_ + self.classes_.tolist()
         costs = dict(zip(names, self.costs_.tolist(), strict=True))
         return [costs.get(place and place[0], 1.0) for place in places]
@@ -202,7 +204,7 @@ class SegmentOutputs:
 
 
 def in_places(numbers, values, blank):
-    """Values of some sequences; blanks for the others."""
+    """A list with the given values, and blanks for all other sequences."""
     out = list(blank)
     for i, value in zip(numbers, values, strict=True):
         out[i] = value
@@ -210,16 +212,17 @@ def in_places(numbers, values, blank):
 
 
 def _pieces(start, stop, longest):
-    """Segments of at most so many positions, as even as possible."""
+    """Bounds of segments of at most `longest` positions, as even as possible."""
     n_pieces = -(-(stop - start) // longest)
     places = start + (stop - start) * np.arange(n_pieces + 1) // n_pieces
     return itertools.pairwise(places.tolist())
 
 
 def _segmentations(n_positions, allowed, at_boundary, first=True):
-    """All labelings of so many positions, as integers.
+    """All labelings of `n_positions` positions, as integers.
 
-    `at_boundary` has the lengths of the first and the last segment, or is None.
+    `at_boundary` has the lengths of the first and the last segment; None: as inner
+    ones.
     """
     if not n_positions:
         yield []

@@ -1,4 +1,4 @@
-"""Sequences of segments, which have labels, lengths and features of their own."""
+"""Sequences of segments, with labels, lengths and features of their own."""
 
 from collections.abc import Sized
 from dataclasses import KW_ONLY, dataclass
@@ -49,50 +49,50 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     * A list of tuples (start, stop, label). All other positions are outside.
     * Labels of positions. A segment is a longest stretch of equal labels.
 
-    What is outside is a segment of one position, with a label of its own. In training,
-    tags and labels may be None, or a set of which one is right; `sksstruct.SegmentCRF`
-    says what is learned from them.
+    Each position outside is a segment of one position, with a label of its own. In
+    training, tags and labels may be None, or a set of which one is right; see
+    `sksstruct.SegmentCRF` for the losses of such outputs.
 
     Parameters
     ----------
     max_length : int, dict, "auto" or None, default="auto"
         Largest length of a segment. "auto": for each label, the largest in the training
         data; no longer segment is predicted, nor a longer run if outputs are labels of
-        positions. Where tags are missing, it is the largest that is known. With a
-        number, observed segments that are longer are cut into pieces,
-        with a warning, and runs may be longer than one segment. None: there is no
-        limit, and a run of equal labels is one segment of any length. A dict has
-        numbers, or None, for some of the labels; the others follow the training data.
+        positions. If tags are missing, the largest known length counts. With a number,
+        observed segments that are longer are cut into pieces, with a warning, and runs
+        may be longer than one segment. None: there is no limit, and a run of equal
+        labels is one segment of any length. A dict has numbers, or None, for some of
+        the labels; all other labels follow the training data.
     min_length : int or dict, default=1
-        Smallest length of a segment, or that of some labels. An observed segment that
-        is shorter is an error.
+        Smallest length of a segment; a dict has limits for some labels. An observed
+        segment that is shorter is an error.
     length_features : int or "auto", default="auto"
-        Lengths up to this one have a weight each, for each label. Longer ones share
-        weights: each range of lengths is twice as long as the one before. Where there
-        is a label without a limit, `max_length` of None, a longer segment has the
-        weight of the largest of these lengths instead, and another one for each further
-        position. "auto": 8 if there is an outside, and otherwise 64, as runs of labels
-        are longer.
+        Lengths up to this one have a weight each, for each label. Longer lengths share
+        weights: each range of lengths is twice as long as the one before. If a label
+        has no limit, `max_length` of None, a longer segment has the weight of the
+        largest of these lengths instead, plus another weight for each further position.
+        "auto": 8 if there is an outside, and otherwise 64, as runs of labels are
+        longer.
     boundary_lengths : {"same", "own", "none"}, default="same"
         Weights of the lengths of the first and the last segment of a sequence. "same":
-        those of all others. "own": another set of weights, for the first and the last
-        one together, for sequences that begin or end within a segment. "none": there
-        are none. With "own" and "none", these may be shorter than `min_length`.
+        the weights of all segments. "own": another set of weights, which first and last
+        segments share, for sequences that begin or end within a segment. "none": no
+        weights. With "own" and "none", these segments may be shorter than `min_length`.
     roles : bool or "auto", default="auto"
-        Whether features have weights that depend on where in a segment a position is:
+        Whether weights of features depend on the place of a position in its segment:
         first, inside, last, or alone. "auto": if there is an outside.
     loss_unit : {"position", "segment"}, default="position"
-        What an error is. "position": a position with a wrong label, or with `roles` a
-        wrong place in its segment. "segment": a segment that is not observed, and an
-        observed one that is missed.
+        Unit of the loss. "position": a position with a wrong label, or with `roles` a
+        wrong place in its segment. "segment": a predicted segment that was not
+        observed, and an observed segment that was not predicted.
     class_weight : dict or "balanced", default=None
         Cost of a wrong position, by its true label; 1 for labels that are not in the
-        dict. "O" stands for what is outside. "balanced" gives every label the same
+        dict. "O" stands for the outside. "balanced" gives every label the same
         total cost in the training data. Only with ``loss_unit="position"``, and not
         with ``loss="log"``, which has no cost of errors.
     loss_normalization : {"mean", "example"} or None, default="mean"
         Divisor of the loss of an example. "mean": the mean number of positions in the
-        training data. "example": the number of the example. None: no division.
+        training data. "example": the number in the example. None: no division.
     fit_intercept : bool, default=True
         Whether labels have a bias at each position.
 
@@ -104,7 +104,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         Whether there is an outside.
     longest_, shortest_ : ndarray of shape (n_labels,)
         Largest and smallest length of each label; the outside is the first label.
-        Without a limit the largest is that of integers of 32 bits.
+        Without a limit the largest is the largest 32-bit integer.
     costs_ : ndarray of shape (n_labels,)
         Cost of missing each label at a position; the outside is the first label.
 
@@ -119,10 +119,10 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     the first of the labels.
 
     The decoder takes time proportional to the number of positions, the largest length
-    plus the number of labels, and the number of labels. Without a limit, lengths with a
-    weight of their own take the place of the largest length. Candidate spans that are
-    longer, and with ``loss_unit="segment"`` observed segments, are counted among these
-    in their sequences, as they have scores of their own.
+    plus the number of labels, and the number of labels. Without a limit, the largest
+    length with a weight of its own counts instead of the largest length. Longer
+    candidate spans, and with ``loss_unit="segment"`` longer observed segments, raise
+    this length in their sequences, as they have scores of their own.
 
     References
     ----------
@@ -156,7 +156,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     _task_losses = (PositionLoss, WrongSegments)
     _loss_parameters = ("class_weight",)
     _class_weight_note = "has its own: pass SegmentModel(class_weight=...)"
-    # of what parts of the data teach, and `_settle` reads
+    # rules for the attributes that parts learn and `_settle` reads
     _from_parts = {
         "n_span_features_": "max",
         "entries_": "labels",
@@ -188,7 +188,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return super()._part(*self._without_empty(X, y, sample_weight))
 
     def _without_empty(self, X, y, sample_weight):
-        """The examples that have positions; there is nothing to learn from others."""
+        """The examples with positions; examples without positions teach nothing."""
         X, y = self._pairs(X, y)
         numbers = np.flatnonzero(X.packed.lengths)
         if not len(numbers):
@@ -236,21 +236,21 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         packed = PackedSequences(rows, X.packed.offsets)
         return SegmentInputs(packed, X.spans, X.first_span, X.features)
 
-    # ---- what the data teach ----
+    # ---- learning from data ----
 
     def _learn_from(self, X, y, weight):
         self._forget()
-        self._look(X, y, weight)
+        self._learn_attributes(X, y, weight)
         self._settle()
         self._warn_of_cuts(y, 10)  # past fit and its decorator
         return self._at_scale(X), self._outputs(X, y)
 
     def _learn_from_part(self, X, y, weight):
         self._forget()
-        self._look(X, y, weight)
+        self._learn_attributes(X, y, weight)
 
     def _learn_from_batch(self, X, y, weight, classes):
-        """Learn from the first of many batches, and from what is said of the others."""
+        """Learn from the first of many mini-batches, and from the given classes."""
         if classes is None:
             raise ValueError("classes must be given on the first partial_fit")
         if self.class_weight == "balanced":
@@ -266,7 +266,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
                 "one mini-batch does not tell how long segments are"
             )
         self._forget()
-        self._look(X, y, weight)
+        self._learn_attributes(X, y, weight)
         if self.entries_ is not None and self.entries_.tolist() == ["O"]:
             if "O" not in set(classes):
                 raise ValueError(
@@ -276,14 +276,14 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         self.lengths_ = dict.fromkeys(classes, 1)
         self._settle()
 
-    def _look(self, X, y, weight):
-        """Learn what can be merged with what other parts teach."""
+    def _learn_attributes(self, X, y, weight):
+        """Learn attributes of this part, which `_settle` combines over all parts."""
         self.n_features_, self.n_span_features_ = X.packed.n_features, X.n_span_features
         entries = y.entries
         self.entries_ = None
         if entries is not None:
             self.entries_ = LabelEncoder.from_labels(entries).classes_
-        # a part may have nothing but what is outside
+        # a part may have no positions but outside ones
         form = "tags" if entries == ["O"] else form_of(entries)
         segments = y.segments(form)
         longest = np.zeros(len(segments.labels), dtype=np.intp)
@@ -310,7 +310,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         self.classes_ = LabelEncoder.from_labels(lengths).classes_
         if not self.outside_:
             check_classes(self.classes_)
-        # those of sets are not known
+        # without known segments the share of other labels is unknown
         if self.outside_ and self.mean_inside_:
             self.share_of_others_ = self.mean_inside_ / self.mean_size_
         labels = self.classes_.tolist()
@@ -339,7 +339,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
 
     @property
     def _counts_segments(self):
-        """Whether the loss is of whole segments, and not of positions."""
+        """Whether the loss counts whole segments, rather than positions."""
         if self._task_loss is None:
             return self.loss_unit == "segment"
         return isinstance(self._task_loss, WrongSegments)
@@ -350,27 +350,28 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
 
     @property
     def _repeats(self):
-        # a stretch of equal labels is one segment, unless it is longer than they may be
+        # a run of equal labels is one segment, unless it is longer than segments may be
         return self.form_ != "labels" or self.max_length not in ("auto", None)
 
     @property
     def auto_alpha(self) -> float:  # type: ignore[override]
-        # as of chains
+        # the constant of chains
         if self.is_likelihood:
             return 2.0 * LIKELIHOOD_C2 / self._total
-        # More for few long series, as of chains, has cost up to three points of
-        # accuracy: weights of lengths are of few segments, and not of all positions.
+        # The hinge alpha of chains, which is larger for few long series, has cost up to
+        # three points of accuracy: weights of lengths belong to few segments, not to
+        # all positions.
         return HINGE_ALPHA
 
-    # ---- what is compiled ----
+    # ---- the bound model ----
 
     _disagreement = (
-        "no segmentation agrees with what is known of it and with the lengths that "
-        "labels may have, min_length and max_length"
+        "no segmentation agrees with its known labels and with the lengths that labels "
+        "may have, min_length and max_length"
     )
 
     def _bound(self, X, y_true, example_weights, rows=None, known=None):
-        # one input, as methods of any model take it
+        # methods of all models pass one input in a list
         X = X[0] if isinstance(X, list) else X
         n, n_labels, sizes = len(X), self._n_labels, X.packed.lengths
         ld, offsets, each = padded_length(n_labels), X.packed.offsets, np.arange(n + 1)
@@ -399,7 +400,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         ]
         if spans is not None:
             blocks.append((spans[0], spans[3], ld, False))
-        # the same for all sequences
+        # a block that all sequences share
         blocks.append((np.ones((n, 1)), each, (n_labels + 2) * ld, False))
         structure = segment_sequences(
             sizes,
@@ -421,7 +422,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return BoundTable(blocks, structure, example_weights, self._names_of)
 
     def _names_of(self, blocks, others):
-        """Names of the weights, without the padding of labels."""
+        """Names of the weights, without padding."""
         n, ld = self._n_labels, padded_length(self._n_labels)
 
         def cut(array):
@@ -459,7 +460,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return self._bound(X, y, None, known=known), weights
 
     def _with_positions(self, X, known=None):
-        """Sequences that have positions, their numbers, and what is known of them."""
+        """Sequences with positions, their numbers, and their known labels."""
         X = X[0] if isinstance(X, list) else X
         numbers = np.flatnonzero(X.packed.lengths)
         if known is not None:
@@ -480,11 +481,11 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return X.take(numbers), numbers, known
 
     def _predict(self, X, weights, n_jobs=None, known=None):
-        some, numbers, known = self._with_positions(X, known)
+        nonempty, numbers, known = self._with_positions(X, known)
         outputs, scores = [], np.empty(0)
         if len(numbers):
-            outputs, scores = super()._predict(some, weights, n_jobs, known=known)
-        out = np.zeros(len(some) if isinstance(X, list) else len(X))
+            outputs, scores = super()._predict(nonempty, weights, n_jobs, known=known)
+        out = np.zeros(len(nonempty) if isinstance(X, list) else len(X))
         out[numbers] = scores
         return in_places(numbers, outputs, [self._blank()] * len(out)), out
 
@@ -495,17 +496,17 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return [self._blank()], np.zeros(1)
 
     def _predict_marginals(self, X, weights, n_jobs=None):
-        some, numbers, _ = self._with_positions(X)
-        found = []
+        nonempty, numbers, _ = self._with_positions(X)
+        marginals = []
         if len(numbers):
-            found = super()._predict_marginals(some, weights, n_jobs)
-        for i, each in zip(numbers, found, strict=True):
+            marginals = super()._predict_marginals(nonempty, weights, n_jobs)
+        for i, each in zip(numbers, marginals, strict=True):
             if not each.any():
                 raise ValueError(
                     f"X[{i}] of {len(each)} positions has no segmentation with the "
                     "lengths that labels may have"
                 )
-        return in_places(numbers, found, [np.empty((0, self._n_labels))] * len(X))
+        return in_places(numbers, marginals, [np.empty((0, self._n_labels))] * len(X))
 
     def predict_segments(
         self, X: Examples, w: np.ndarray, known: list | None = None
@@ -520,20 +521,20 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
             Weights, such as ``weights_`` of a classifier that was fitted with
             ``loss="log"``; with other losses the probabilities mean little.
         known : list or None, default=None
-            What is known of the outputs, as of `sksstruct.SegmentCRF.predict`.
-            Probabilities are conditional on it.
+            Known labels of the outputs, as in `sksstruct.SegmentCRF.predict`.
+            Probabilities are conditional on them.
 
         Returns
         -------
         segments : list of list of tuple
-            Tuples (start, stop, label, probability) for each input, where the
-            probability is that of all outputs that have this segment.
+            Tuples (start, stop, label, probability) for each input, with the total
+            probability of all outputs that have this segment.
         """
         X = self._check_input(X, None)
-        some, numbers, known = self._with_positions(X, known)
+        nonempty, numbers, known = self._with_positions(X, known)
         if not len(numbers):
             return [[] for _ in range(len(X))]
-        model, w = self._ready(some, w, known=known)
+        model, w = self._ready(nonempty, w, known=known)
         workspace, labels = model.workspace(w, training=False), self.classes_.tolist()
         out: list = [[] for _ in range(len(X))]
         for i, number in enumerate(numbers):
@@ -548,7 +549,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
             ]
         return out
 
-    # ---- the methods of any model ----
+    # ---- methods of all models ----
 
     def _smallest(self):
         return SegmentInputs.read([np.zeros((1, self.n_features_))])

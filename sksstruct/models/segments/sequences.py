@@ -1,4 +1,4 @@
-"""Set-up of the structure of segmentations."""
+"""Set-up of the arrays for the structure of segmentations."""
 
 from types import SimpleNamespace
 
@@ -30,39 +30,40 @@ def segment_sequences(
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As of `Structure`: a number for each position, and at most four keys for each
-        and two more.
+        As in `Structure`: an integer for each position; at most four keys for each
+        position, and two more.
     n_labels : int
         Number of labels.
     with_roles : bool
         Whether scores of positions depend on their role in the segment.
     allowed : ndarray of shape (max_length, n_labels), bool
-        Lengths that a label may have.
+        Whether a label may have each length.
     reach : ndarray of shape (n_examples,), intp
-        The largest length of each example that has a row, at most `max_length`.
+        Largest length with a row in each example, at most `max_length`.
     tail : ndarray of shape (n_labels,), bool, or None
-        Labels that may have longer segments in longer examples, which have one more row
-        then; None: there are none.
+        Whether labels may have longer segments, in longer examples, which then have one
+        more row; None: no label may.
     at_boundary : ndarray like `allowed`, or None
-        Lengths that the first and the last segment may have, which have rows of their
-        own; None: these are as others.
+        Lengths that the first and the last segment may have, which then have their own
+        rows; None: as all segments.
     repeats : bool
         Whether segments of the same label may follow each other.
     counted : ndarray of shape (n_labels,), bool, or None
         With a loss by segments, the labels whose segments count; None: the loss is the
         number of wrong positions.
     costs : ndarray of shape (n_examples,) or None
-        What an error costs; None for prediction.
+        Cost of an error; None for prediction.
     label_costs : ndarray of shape (n_labels,)
-        What a wrong position costs by its observed label, times that.
+        Factor of the cost of a wrong position, by its observed label.
     spans : tuple of (first_span, span_start, first_of_example), or None
-        Candidate spans: for each example, one after the other, where those that stop
-        after a position begin, (T + 1,), int32; the start of each span, int32; and
-        where those of each example begin, (n_examples + 1,), intp.
+        Candidate spans of consecutive examples: for each example, the first span that
+        stops after each position, (T + 1,), int32; the start of each span, int32; and
+        the first span of each example, (n_examples + 1,), intp.
     known : list of ndarray of shape (n_positions, n_roles * ld), uint8, or None
-        Roles and labels that the positions of each example may have; None in the list,
-        or for it: all. In prediction no other labeling is found; in training it is what
-        was observed of the example, and `y_true` one labeling that agrees.
+        Whether the positions of each example may have a role and a label. None for an
+        example, or instead of the list, allows all. In prediction, labelings satisfy
+        these constraints; in training, they are the observed part of the example, and
+        `y_true` is one labeling that agrees.
 
     Returns
     -------
@@ -70,13 +71,13 @@ def segment_sequences(
         The structure, for a `BoundTable`.
     """
     ld = padded_length(n_labels)
-    # the last length that is allowed; none in the padding
+    # the largest allowed length of each label, zero in the padding
     longest = np.zeros(ld, dtype=np.int32)
     lengths = np.arange(1, len(allowed) + 1)[:, None]
     longest[:n_labels] = (allowed * lengths).max(axis=0)
 
     def scores(allowed):
-        """Zeros, and -inf for what is forbidden, as is the padding."""
+        """Scores: zero for allowed entries, -inf for other entries and padding."""
         if allowed is None:
             return None
         out = np.full((*allowed.shape[:-1], ld), -np.inf)
