@@ -1,7 +1,7 @@
-"""The oracles of graphs as factors; `factors.py` states them, and sets them up.
+"""Oracles of graphs as factors; `factors.py` documents them, and sets them up.
 
-Entry a ld + b of `EdgeRowKernel` is outcome (a, b), entry a K + b that of
-`PottsKernel`; ordered tables number theirs as they come.
+Outcome (a, b) is entry a ld + b of `EdgeRowKernel`, and entry a K + b of
+`PottsKernel`; ordered tables number entries as they are inserted.
 """
 
 from cpython.object cimport PyObject
@@ -20,17 +20,17 @@ from sksstruct.utils._simd cimport sks_max, sks_maxplus
 cdef class GraphKernel(RowFactors):
     """Nodes and edges of labeled graphs; subclasses score the edges."""
 
-    # what keeps the memory alive that is pointed to
-    cdef object _of_edges
+    # arrays that the pointers point into
+    cdef object _edge_arrays
     # |G_e|^2 of each edge
     cdef const double* _edge_norms
-    # messages to all labels of the two ends, zero between calls: rows of ld
-    cdef double* _told
+    # messages to all labels of the two ends: rows of ld, zero between calls
+    cdef double* _dense
 
-    def set_edges(self, norms, told, double pair_norm, bint loopy):
-        """Set |G_e|^2, room for messages, and what solvers ask for."""
-        self._of_edges = norms, told
-        self._edge_norms, self._told = const_doubles(norms), doubles(told)
+    def set_edges(self, norms, dense, double pair_norm, bint loopy):
+        """Set |G_e|^2, scratch for messages, and attributes that solvers read."""
+        self._edge_arrays = norms, dense
+        self._edge_norms, self._dense = const_doubles(norms), doubles(dense)
         self.pair_norm, self.loopy = pair_norm, loopy
 
     @property
@@ -39,15 +39,15 @@ cdef class GraphKernel(RowFactors):
 
     def best_outcome(self, Py_ssize_t pair, labels, values, double floor, bint linear):
         """Find the best outcome of an edge above floor; see `GraphFactors.maximum`."""
-        cdef Messages told[2]
+        cdef Messages messages[2]
         cdef Outcome outcome
         cdef int side
         for side in range(2):
-            # one more than there are
-            told[side].size = len(labels[side]) - 1
-            told[side].labels = const_int32s(labels[side])
-            told[side].values = const_doubles(values[side])
-        if self.find_pair(pair, linear, told, floor, &outcome):
+            # the last entry is a spare one
+            messages[side].size = len(labels[side]) - 1
+            messages[side].labels = const_int32s(labels[side])
+            messages[side].values = const_doubles(values[side])
+        if self.find_pair(pair, linear, messages, floor, &outcome):
             return outcome.labels[0], outcome.labels[1], outcome.value
         return None
 
@@ -58,41 +58,41 @@ cdef class GraphKernel(RowFactors):
         self.pair_scores(pair, 1, &entry, &score, &norm)
         return score
 
-    cdef void _tell(self, const Messages* messages) noexcept nogil:
-        """Write messages to the row of all labels of each end."""
+    cdef void _write_messages(self, const Messages* messages) noexcept nogil:
+        """Write the messages to each end into its row of all labels."""
         cdef Py_ssize_t k
         cdef int side
         for side in range(2):
             for k in range(messages[side].size):
-                self._told[side * self.ld + messages[side].labels[k]] = (
+                self._dense[side * self.ld + messages[side].labels[k]] = (
                     messages[side].values[k])
 
-    cdef void _forget(self, const Messages* messages) noexcept nogil:
-        """Make what `_tell` wrote zero again."""
+    cdef void _clear_messages(self, const Messages* messages) noexcept nogil:
+        """Clear the entries that `_write_messages` wrote."""
         cdef Py_ssize_t k
         cdef int side
         for side in range(2):
             for k in range(messages[side].size):
-                self._told[side * self.ld + messages[side].labels[k]] = 0.0
+                self._dense[side * self.ld + messages[side].labels[k]] = 0.0
 
 
 # ---- a table for each feature ----
 
 cdef class TableKernel(GraphKernel):
-    """Edges that each read one table, times a number."""
+    """Edges that each read one table, times a factor."""
 
-    cdef object _of_tables
-    # borrowed, so that kernels can call the tables without the GIL
+    cdef object _table_arrays
+    # borrowed references, for calls of the tables without the GIL
     cdef PyObject** _addresses
-    # of each edge: its table, and what the scores are multiplied by
+    # table of each edge, and factor of its scores
     cdef const int32_t* _table
     cdef const double* _factor
-    # messages divided by the factor: two rows
+    # scratch for messages divided by the factor: two rows
     cdef double* _divided
 
     def set_tables(self, tables, addresses, table, factor, divided):
-        """Set tables, which are new, and which of them each edge reads."""
-        self._of_tables = tables, addresses, table, factor, divided
+        """Set new, empty tables, and the table of each edge."""
+        self._table_arrays = tables, addresses, table, factor, divided
         self._addresses = <PyObject**> intps(addresses)
         self._table, self._factor = const_int32s(table), const_doubles(factor)
         self._divided = doubles(divided)
@@ -108,7 +108,7 @@ cdef class TableKernel(GraphKernel):
         if factor != 1.0:
             left = self._divide(0, &messages[0], factor)
             right = self._divide(1, &messages[1], factor)
-        # the table counts for itself what it looks at
+        # the table counts its own visits
         (<IndicatorTable> table).visited = 0
         if linear:
             found = (<IndicatorTable> table).scan(
@@ -153,11 +153,12 @@ cdef class TableKernel(GraphKernel):
                        const double* changes) except -1 nogil:
         cdef PyObject* table = self._addresses[self._table[pair]]
         cdef Py_ssize_t k
-        # an edge without features changes nothing
+        # an edge without features has no weights to change
         if self._edge_norms[pair] == 0.0:
             return 0
         for k in range(n):
-            # each change looks for the entry's place in three heaps
+            # a change moves the entry in three heaps, which a change of zero need not
+            # do
             if changes[k] != 0.0:
                 (<IndicatorTable> table).change(
                     entries[k], self._factor[pair] * changes[k])
@@ -170,21 +171,22 @@ cdef class EdgeRowKernel(GraphKernel):
     """Edges whose features score all pairs of labels."""
 
     cdef FeatureRows _edge_features
-    cdef object _of_rows
-    # weights (n_edge_features, K, ld), the tables `_step` apart; a table of scores
+    cdef object _row_arrays
+    # weights (n_edge_features, K, ld), with stride `_step`; scratch for a table of
+    # scores
     cdef double* _first_table_weight
     cdef double* _table
     cdef Py_ssize_t _step
-    # of each edge: its only feature or -1, and the value of that
+    # the only feature of each edge, or -1, and its value
     cdef const int32_t* _single
     cdef const double* _factor
-    # messages to the first end, and values of the labels of the second: rows of ld
+    # scratch: messages to the first end, and maxima for each label of the second
     cdef double* _row
 
     def set_rows_of_edges(self, FeatureRows features, single, factor, weights, table,
                           row):
-        """Set features of edges, weights, and room for a table and for two rows."""
-        self._edge_features, self._of_rows = features, (
+        """Set features of edges, weights, and scratch for a table and two rows."""
+        self._edge_features, self._row_arrays = features, (
             single, factor, weights, table, row)
         self._single, self._factor = const_int32s(single), const_doubles(factor)
         self._first_table_weight, self._table = doubles(weights), doubles(table)
@@ -205,18 +207,18 @@ cdef class EdgeRowKernel(GraphKernel):
                                        self._zero_table(), self._table)
         self.visited += self.n_labels * self.n_labels
         # max f v(a, b) + r(a) + c(b) is f times the maximum of v + r / f + c / f
-        self._tell(messages)
+        self._write_messages(messages)
         for a in range(self.n_labels):
-            prev[a], out[a] = self._told[a] / factor, self._told[self.ld + a] / factor
-        # the padding must not win
+            prev[a], out[a] = self._dense[a] / factor, self._dense[self.ld + a] / factor
+        # the padding must not be the maximum
         for a in range(self.n_labels, ld):
             out[a] = -INFINITY
-        self._forget(messages)
+        self._clear_messages(messages)
         sks_maxplus(self.n_labels, ld, prev, table, out)
         outcome.value = sks_max(ld, out) * factor
         if outcome.value <= floor:
             return 0
-        # where the maximum is, which few callers ask for
+        # few callers get here, and need the labels of the maximum
         while out[b] * factor != outcome.value:
             b += 1
         for a in range(1, self.n_labels):
@@ -226,13 +228,13 @@ cdef class EdgeRowKernel(GraphKernel):
         return 1
 
     cdef const double* _zero_table(self) noexcept nogil:
-        """Return the table of scores after it was made zero."""
+        """Return the table of scores, set to zero."""
         memset(self._table, 0, self._step * sizeof(double))
         return self._table
 
     cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
                           Py_ssize_t second_label) except -1 nogil:
-        # rows are padded, so that the entry is where the weights are
+        # rows are padded, so that the entry is the offset of the weight
         return first_label * self.ld + second_label
 
     cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
@@ -261,47 +263,49 @@ cdef class EdgeRowKernel(GraphKernel):
 cdef class PottsKernel(GraphKernel):
     """Edges that score equal labels, by their features.
 
-    With messages r and c the best outcome is that of equal labels with a message at one
-    end, or of any without, or it joins one of the two best labels of each end.
+    With messages r and c, the best outcome has equal labels with a message at one end,
+    or
+    any equal labels without messages, or it pairs one of the two best labels of each
+    end.
     """
 
     # a row of features for each edge, and their weights
     cdef FeatureRows _edge_features
-    cdef object _of_rows
+    cdef object _row_arrays
     cdef double* _edge_weights
 
     def set_rows_of_edges(self, FeatureRows features, weights):
         """Set features of edges and their weights."""
-        self._edge_features, self._of_rows = features, weights
+        self._edge_features, self._row_arrays = features, weights
         self._edge_weights = doubles(weights)
 
     cdef double _equal_score(self, Py_ssize_t pair) noexcept nogil:
-        """Return what equal labels score."""
+        """Return the score of equal labels."""
         return self._edge_features.column_score(pair, self._edge_weights, 1)
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
         cdef double equal = self._equal_score(pair)
         outcome.value = floor
-        self._tell(messages)
+        self._write_messages(messages)
         if linear:
             self._scan(equal, outcome)
         else:
             self._search(equal, messages, outcome)
-        self._forget(messages)
+        self._clear_messages(messages)
         return outcome.value > floor
 
     cdef void _offer(self, Py_ssize_t first, Py_ssize_t second, double score,
                      Outcome* outcome) noexcept nogil:
-        """Take an outcome, of which the score without messages is given, if best."""
-        cdef double value = score + self._told[first] + self._told[self.ld + second]
+        """Store an outcome if it is best; `score` is without messages."""
+        cdef double value = score + self._dense[first] + self._dense[self.ld + second]
         self.visited += 1
         if value > outcome.value:
             outcome.value = value
             outcome.labels[0], outcome.labels[1] = <int32_t> first, <int32_t> second
 
     cdef void _scan(self, double equal, Outcome* outcome) noexcept nogil:
-        """Look at all outcomes."""
+        """Compare all outcomes."""
         cdef Py_ssize_t a, b
         for a in range(self.n_labels):
             for b in range(self.n_labels):
@@ -309,21 +313,22 @@ cdef class PottsKernel(GraphKernel):
 
     cdef void _search(self, double equal, const Messages* messages,
                       Outcome* outcome) noexcept nogil:
-        """Look at the outcomes that may be best."""
+        """Compare the outcomes that may be best."""
         cdef Py_ssize_t best[2][2]
         cdef Py_ssize_t k, j, silent = 0
         cdef int side
-        # equal labels: those with a message, and one without
+        # equal labels: all with a message, and one without any
         for side in range(2):
             for k in range(messages[side].size):
                 self._offer(messages[side].labels[k], messages[side].labels[k], equal,
                             outcome)
         while silent < self.n_labels and (
-                is_told(&messages[0], silent) or is_told(&messages[1], silent)):
+                has_message(&messages[0], silent) or has_message(&messages[1], silent)):
             silent += 1
         if silent < self.n_labels:
             self._offer(silent, silent, equal, outcome)
-        # different ones: of the two best at each end, as the best may be the same
+        # unequal labels: among the two best of each end, as the best labels may be
+        # equal
         for side in range(2):
             self._two_best(side, &messages[side], best[side])
         for k in range(2):
@@ -333,24 +338,24 @@ cdef class PottsKernel(GraphKernel):
 
     cdef void _two_best(self, int side, const Messages* messages,
                         Py_ssize_t* best) noexcept nogil:
-        """Write the two labels of an end with the largest messages; -1 for none."""
-        cdef Py_ssize_t k, label = 0, unnamed = 0
+        """Write the two labels of an end with the largest messages, or -1."""
+        cdef Py_ssize_t k, label = 0, n_silent = 0
         best[0] = best[1] = -1
         for k in range(messages.size):
             self._rank(side, messages.labels[k], best)
-        # labels without a message have zero, and all alike: two of them are enough
-        while label < self.n_labels and unnamed < 2:
-            if not is_told(messages, label):
+        # all labels without a message have the message zero: two of them suffice
+        while label < self.n_labels and n_silent < 2:
+            if not has_message(messages, label):
                 self._rank(side, label, best)
-                unnamed += 1
+                n_silent += 1
             label += 1
 
     cdef void _rank(self, int side, Py_ssize_t label, Py_ssize_t* best) noexcept nogil:
-        """Put a label among the two best of an end."""
-        cdef double told = self._told[side * self.ld + label]
-        if best[0] < 0 or told > self._told[side * self.ld + best[0]]:
+        """Insert a label into the two best of an end."""
+        cdef double message = self._dense[side * self.ld + label]
+        if best[0] < 0 or message > self._dense[side * self.ld + best[0]]:
             best[0], best[1] = label, best[0]
-        elif best[1] < 0 or told > self._told[side * self.ld + best[1]]:
+        elif best[1] < 0 or message > self._dense[side * self.ld + best[1]]:
             best[1] = label
 
     cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
@@ -363,7 +368,7 @@ cdef class PottsKernel(GraphKernel):
         cdef Py_ssize_t k
         self.visited += n
         for k in range(n):
-            # different labels have no features
+            # unequal labels have no features
             scores[k] = norms[k] = 0.0
             if are_equal(entries[k], self.n_labels):
                 scores[k], norms[k] = equal, self._edge_norms[pair]
@@ -382,11 +387,11 @@ cdef class PottsKernel(GraphKernel):
 
 
 cdef inline bint are_equal(int32_t entry, Py_ssize_t n_labels) noexcept nogil:
-    """Whether an entry is of two equal labels, where rows are not padded."""
+    """Whether an entry is of two equal labels, in rows without padding."""
     return entry // n_labels == entry % n_labels
 
 
-cdef inline bint is_told(const Messages* messages, Py_ssize_t label) noexcept nogil:
+cdef inline bint has_message(const Messages* messages, Py_ssize_t label) noexcept nogil:
     """Whether a label has a message."""
     cdef Py_ssize_t k
     for k in range(messages.size):

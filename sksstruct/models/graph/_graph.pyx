@@ -9,10 +9,9 @@ for nodes v and edges e = (u, v). Without edge features all edges share one row,
 Forests are decoded by max-product; graphs of two labels with potts scores that are not
 negative by a minimum cut, as in Osokin et al. (2016), I.3.
 
-The tables of an example are those of its nodes, a row of ld >= n_labels entries each,
-and then those of its edges: one entry with potts scores, else n_labels rows of ld
-labels, from u to v. The loss is the sum over the nodes of a cost of missing each
-node's label.
+The tables of an example are a row of ld >= n_labels entries for each node, and then,
+for each edge, one entry with potts scores, else n_labels rows of ld labels, from u to
+v. The loss is the sum over the nodes of a cost of missing each node's label.
 """
 
 cimport cython
@@ -35,21 +34,21 @@ cdef class GraphKernel(Structure):
 
     cdef readonly Py_ssize_t n_labels, ld, edge_ld
     cdef readonly bint potts, shared, forest
-    # keeps what the pointers lead to
-    cdef object _owned
+    # arrays that the pointers point into
+    cdef object _arrays
     cdef Py_ssize_t _n_edges
-    # the two ends of each edge; where the edges of each graph begin
+    # the two ends of each edge, and the first edge of each graph
     cdef const Py_ssize_t* _ends
     cdef const Py_ssize_t* _first_edge
     # NULL for prediction
     cdef const double* _cost
-    # of all nodes of forests: the order of messages, the parent or -1, the edge to it
+    # for each node of forests: order of messages, parent or -1, and edge to the parent
     cdef Py_ssize_t* _order
     cdef Py_ssize_t* _parent
     cdef Py_ssize_t* _edge_up
 
     def __init__(self, arrays):
-        self._owned, self.n_labels, self.ld = arrays, arrays.n_labels, arrays.ld
+        self._arrays, self.n_labels, self.ld = arrays, arrays.n_labels, arrays.ld
         self.edge_ld, self._n_edges = arrays.edge_ld, len(arrays.edges)
         self.potts, self.shared = arrays.potts, arrays.shared
         self.forest = arrays.forest
@@ -68,8 +67,8 @@ cdef class GraphKernel(Structure):
     def plan(self, Py_ssize_t i, Tree tree):
         """Set the order of messages of a forest."""
         cdef Py_ssize_t k, first = self._starts[i], root = tree.root
-        # A tree has a root of its own above those of a forest. It has no scores here,
-        # and comes first in the order.
+        # `Tree` has a root above the roots of a forest, which comes first in its order
+        # and is left out here
         for k in range(self._sizes[i]):
             self._order[first + k] = tree._order[k + 1]
             self._parent[first + k] = (
@@ -81,17 +80,17 @@ cdef class GraphKernel(Structure):
     @cython.final
     cdef inline Py_ssize_t _table_of_edge(self, Py_ssize_t start,
                                           Py_ssize_t edge) noexcept nogil:
-        """Return where the scores of an edge begin; those of all begin at `start`."""
+        """Return the place of an edge's scores, given the first place of all edges."""
         return start if self.shared else start + edge * self.edge_ld
 
-    # ---- the loss, and what labelings are ----
+    # ---- labelings and the loss ----
 
     cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
         cdef Py_ssize_t node, first = self._starts[i]
         cdef double cost
-        # Every label gains the cost but the observed one. All labelings gain the same,
-        # so that only the observed labels are touched.
+        # All labels gain the cost except the observed one. Subtracting it from the
+        # observed label, and adding it to the constant, changes one entry of a row.
         for node in range(self._sizes[i]):
             cost = scale * self._cost[first + node]
             at.theta[node * self.ld + self._y_true[first + node]] -= cost
@@ -112,7 +111,7 @@ cdef class GraphKernel(Structure):
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         cdef Py_ssize_t nodes = self._sizes[i] * self.ld
-        # rows of pairs of labels are padded, too
+        # rows of pairs of labels end with padding, too
         return key < nodes or self.potts or (
             (key - nodes) % self.edge_ld % self.ld < self.n_labels)
 
@@ -126,7 +125,7 @@ cdef class GraphKernel(Structure):
         for edge in range(self._first_edge[i + 1] - first):
             label = y[self._ends[2 * (first + edge)]]
             next_label = y[self._ends[2 * (first + edge) + 1]]
-            # pairs that do not agree have no score, and no key
+            # with potts scores, unequal labels have no score, and no key
             if self.potts and label != next_label:
                 continue
             entry = 0 if self.potts else label * self.ld + next_label

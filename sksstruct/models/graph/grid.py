@@ -1,4 +1,4 @@
-"""Graphs of images: every pixel is a node, and neighbors are joined."""
+"""Graphs of images: pixels are nodes, and edges join neighboring pixels."""
 
 from numbers import Integral, Real
 from typing import Literal
@@ -45,10 +45,11 @@ def grid_graph(
         "contrast": a constant feature, and the similarity of the two pixels,
         ``exp(-|difference|^2 / (2 sigma^2))``. Both are divided by the distance of the
         two pixels, 1 or the square root of 2. "direction": a column for each of the
+        two pixels, 1 or the square root of 2. "direction": a column for each of the
         directions to the right, down, and, with 8 neighbors, down to the right and down
-        to the left, with 1 for the edges of this direction. Then each direction has
-        weights of its own, which tell what is above from what is below. None: no
-        features, so all edges are equal.
+        to the left, with 1 for the edges of this direction. Each direction then has its
+        own weights, which distinguish above from below. None: no features, so all edges
+        are equal.
     sigma : float, default=None
         Scale of the differences. None: the root mean squared difference of all
         neighbors in the image.
@@ -69,9 +70,9 @@ default=None
 
     Notes
     -----
-    `GraphModel` takes a list of pairs, and any number of features for each; so these
-    are not the adjacency matrices of scikit-learn, which hold one number for each pair,
-    twice, and another for each pixel.
+    `GraphModel` takes a list of pairs, with any number of features each. Adjacency
+    matrices of scikit-learn hold one number for each pair, twice, and another for each
+    pixel, so that they are no inputs.
 
     References
     ----------
@@ -111,7 +112,7 @@ default=None
         ]
     edges = [np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs]
     lengths = [1.0, 1.0, 2**0.5, 2**0.5][: len(edges)]
-    counts = [len(some) for some in edges]
+    counts = [len(rows_of_direction) for rows_of_direction in edges]
     distances = np.repeat(lengths, counts)
     edges, rows = np.concatenate(edges), None
     if edge_features == "direction":
@@ -129,7 +130,7 @@ default=None
 
 
 def _pixels(name, image):
-    """Float features of pixels, 3-D."""
+    """Float features of pixels, as a 3-D array."""
     image = check_array(
         image,
         dtype=np.float64,
@@ -148,7 +149,7 @@ def _pixels(name, image):
 
 
 def _contrast(channels, edges, sigma):
-    """How alike the two ends of each edge are, between 0 and 1."""
+    """Similarity of the two ends of each edge, between 0 and 1."""
     squared = ((channels[edges[:, 0]] - channels[edges[:, 1]]) ** 2).sum(axis=1)
     if sigma is not None:
         variance = sigma**2

@@ -1,4 +1,4 @@
-"""Labeled graphs one after the other, as training by dual decomposition takes them."""
+"""Labeled graphs in one set of arrays, for training by dual decomposition."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,36 +16,36 @@ from sksstruct.models.graph.inputs import check_graph, in_a_row, plain, scaled, 
 from sksstruct.models.protocols._cliques import Cliques
 from sksstruct.models.python.python import BoundPython
 
-# Up to so many labels a search of a whole table, by vectors, is faster than one of
-# ordered entries, and so are changes of it.
+# Up to so many labels, vectorized searches of a whole table, and changes of its
+# entries, are faster than of ordered entries.
 FEW_LABELS = 128
 
 
 @dataclass
 class LabeledGraphs:
-    """Graphs in a row: nodes and edges are numbered one after the other.
+    """Consecutive graphs, whose nodes and edges are numbered over all graphs.
 
     Parameters
     ----------
-    nodes, edge_rows : ndarray or CSR of shape (n_nodes, n_features), and for edges
-        Features, those of the bias included if features are scaled.
+    nodes, edge_rows : ndarray or CSR of shape (n_nodes or n_edges, n_features)
+        Features of nodes and of edges; with a feature for the bias if they are scaled.
     first_node, first_edge : ndarray of shape (n_graphs + 1,), intp
-        Where the nodes and edges of each graph begin.
+        First node and first edge of each graph.
     edges : ndarray of shape (n_edges, 2)
         Pairs of nodes.
     y_true : ndarray of shape (n_nodes,), int32
         Observed labels.
     costs : ndarray of shape (n_nodes,)
-        Loss of missing each of them.
+        Loss of missing each label.
     example_weights : ndarray of shape (n_graphs,)
         The p_i.
     n_labels, n_weights : int
-        Sizes.
+        Numbers of labels and of weights.
     fit_intercept : bool
-        Whether there is a bias that is no feature.
+        Whether there is a bias, and no feature for it.
     blocks : callable
         ``blocks(weights)`` returns views of flat weights: of nodes, (n_features,
-        n_labels), of the bias, or None, and of edges. Those of cliques follow.
+        n_labels), of the bias, or None, and of edges. Weights of cliques are last.
     cliques : Cliques, default=None
         Factors of three and more nodes.
     """
@@ -66,7 +66,7 @@ class LabeledGraphs:
 
 
 def graph_factors(graphs, *, potts):
-    """Return the factors of labeled graphs: an object of a class below.
+    """Return the factors of labeled graphs, of the class that suits them.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def forest_factors(model):
     """The nodes and edges of bound `Graphs` as a `FactorModel`."""
     graphs, (nodes, edge_rows) = model.structure, model.features
     graph, edges = graphs.all_edges()
-    # with scales it is a feature of the nodes
+    # if features are scaled, the bias is the last feature of the nodes
     coef = model.views(np.zeros(model.n_weights))["coef"]
     bias_is_feature = nodes.shape[1] > coef.shape[1]
 
@@ -114,15 +114,15 @@ def forest_factors(model):
 
 
 class BoundRelaxedGraph(BoundPython):
-    """A `RelaxedGraphModel` bound to data: an oracle in Python, and factors."""
+    """A `RelaxedGraphModel` bound to data: factors, and an oracle in Python."""
 
-    # a pass of others solves a linear program for each graph
+    # other solvers solve a linear program for each graph in each pass
     preferred_solver = "gdmm"
 
     @property
     def oracles(self):
-        own = (*super().oracles, "factors")
-        return own if self.completion is None else ("completion", *own)
+        names = (*super().oracles, "factors")
+        return names if self.completion is None else ("completion", *names)
 
 
 def relaxed_factors(model):
@@ -133,7 +133,7 @@ def relaxed_factors(model):
 
 
 def labeled_graphs(spec, X, Y, example_weights):
-    """The `LabeledGraphs` of a `RelaxedGraphModel` that has seen its training data."""
+    """The `LabeledGraphs` of a prepared `RelaxedGraphModel`."""
     graphs = [check_graph(x, f"X[{i}]") for i, x in enumerate(X)]
     sizes = np.array([graph.node_features.shape[0] for graph in graphs])
     n_edges = np.array([len(graph.edges) for graph in graphs])
@@ -178,7 +178,7 @@ def labeled_graphs(spec, X, Y, example_weights):
 
 
 def _cliques(spec, graphs, first_node):
-    """The `Cliques` of graphs, or None."""
+    """The cliques of all graphs, or None."""
     if not spec.orders_:
         return None
     sizes = np.diff(first_node)
@@ -186,7 +186,7 @@ def _cliques(spec, graphs, first_node):
     return Cliques(
         [
             np.concatenate(
-                [rows + at for rows, at in zip(kind, first_node, strict=False)]
+                [rows + first for rows, first in zip(kind, first_node, strict=False)]
             )
             for kind in kinds
         ],

@@ -1,6 +1,6 @@
-"""Graphs some of whose labels were not observed: None, or a set of labels, at a node.
+"""Graphs in which some nodes have no single observed label, but None or a set.
 
-Nodes without a single label have no loss, as if they had no weight.
+Such nodes have no loss, as if they had no weight.
 """
 
 from collections.abc import Set
@@ -25,14 +25,14 @@ from sksstruct.utils.validation import (
 
 @dataclass
 class NodeLabels:
-    """Labels of the nodes of many graphs, one after the other.
+    """Labels of the nodes of many consecutive graphs.
 
     Parameters
     ----------
     sizes : ndarray of shape (n_graphs,)
         Numbers of nodes.
     classes, codes, known, choices : objects
-        As of `encode_choices`.
+        The result of `encode_choices`.
     """
 
     sizes: np.ndarray
@@ -51,12 +51,13 @@ class NodeLabels:
         return cls(sizes, *encode_choices(y, sizes, what="graph"))
 
     def counts(self, X, weight):
-        """Weight of each label that is known, by those of graphs and of their nodes."""
+        """Weight of each known label: graph weights times node weights."""
         weights = np.repeat(weight, self.sizes) * weights_of_nodes(X)
         return np.bincount(self.codes, weights, len(self.classes))
 
     def with_classes(self, classes):
-        """The same labels as numbers of other classes, of which these are some."""
+        """The same labels as numbers of other classes, which include all of these
+        labels."""
         numbers = LabelEncoder(classes).encode(self.classes.tolist())
         choices = self.choices
         if choices is not None:
@@ -84,18 +85,20 @@ class NodeLabels:
             allowed[listed.row, listed.col] = 1
         parts, known = np.split(allowed, ends), np.split(self.known, ends)
         return [
-            row if some.all() else Partial(i, part)
-            for i, (row, part, some) in enumerate(zip(rows, parts, known, strict=True))
+            row if known_nodes.all() else Partial(i, part)
+            for i, (row, part, known_nodes) in enumerate(
+                zip(rows, parts, known, strict=True)
+            )
         ]
 
 
 def is_certain(partial):
-    """Whether nodes have a single label."""
+    """Whether each node has a single label."""
     return partial.allowed.sum(axis=1) == 1
 
 
 def observed_graphs(X, y):
-    """Graphs whose nodes have no weight where their label was not observed."""
+    """Graphs in which nodes without a single label have no weight."""
     out = list(X)
     for i, each in enumerate(y):
         if isinstance(each, Partial):
@@ -107,26 +110,26 @@ def observed_graphs(X, y):
 
 
 def known_parts(X, y, weight):
-    """The parts of graphs whose labels were observed, as graphs of their own.
+    """The parts of graphs with single labels, as graphs of their own.
 
     Parameters
     ----------
     X : list of Graph
         Checked graphs.
     y : list of ndarray or Partial
-        Their labels.
+        Labels of the graphs.
     weight : ndarray of shape (n_graphs,)
         The p_i.
 
     Returns
     -------
     X, y, weight : objects
-        Of the graphs in which a label was observed.
+        Parts, labels and weights of the graphs in which a label was observed.
 
     Raises
     ------
     ValueError
-        If none was.
+        If no label was observed.
     """
     parts, labels, kept = [], [], []
     for i, (x, each) in enumerate(zip(X, y, strict=True)):
@@ -147,7 +150,8 @@ def known_parts(X, y, weight):
 
 
 def induced(x, nodes):
-    """The graph of some nodes of a checked graph, with what joins only these."""
+    """The graph of some nodes of a checked graph, with the edges and cliques among
+    them."""
     places = np.full(x.node_features.shape[0], -1, dtype=np.intp)
     places[nodes] = np.arange(len(nodes))
     edges = places[x.edges]
@@ -166,11 +170,11 @@ def induced(x, nodes):
     )
 
 
-# ---- scores of what was observed in part ----
+# ---- scores of partly observed outputs ----
 
 
 def compared(y, y_hat, node_weights):
-    """Labels to compare predictions with, and weights that leave out what is not known.
+    """Labels to compare predictions with, and node weights, zero for unknown labels.
 
     Parameters
     ----------
@@ -182,13 +186,13 @@ def compared(y, y_hat, node_weights):
     Returns
     -------
     y : list
-        Labels, as of `observed`.
+        Labels, the result of `observed`.
     node_weights : array-like of shape (n_nodes,) or None
         Zero where a label is None.
     """
     if len(y) != len(y_hat):
         raise ValueError(f"expected {len(y)} labels, got {len(y_hat)}")
-    # a look at the kinds of labels, which are few, costs least where all are known
+    # the set of label types is small, so that this check costs little
     if not any(issubclass(kind, (type(None), Set)) for kind in set(map(type, y))):
         return y, node_weights
     flat = check_labels([y], [len(y)], unknown=True, sets=True, what="graph")
@@ -200,16 +204,16 @@ def compared(y, y_hat, node_weights):
 
 
 def scored(y, sample_weight):
-    """Outputs in a list, and weights that leave out those of which nothing is known."""
+    """A list of outputs, and weights that are zero for outputs without known labels."""
     y = as_list("y", y)
-    said = [_says(each) for each in y]
-    if all(said):
+    has_known = [_has_known_label(each) for each in y]
+    if all(has_known):
         return y, sample_weight
-    check_any_known(said, "y")
-    return y, check_weight(sample_weight, len(y)) * said
+    check_any_known(has_known, "y")
+    return y, check_weight(sample_weight, len(y)) * has_known
 
 
-def _says(y):
+def _has_known_label(y):
     """Whether some label of a graph is known."""
     if isinstance(y, np.ndarray) and y.dtype != object:
         return True

@@ -1,11 +1,11 @@
-"""The objective of graphs with cycles in training: an upper bound of the LP relaxation.
+"""The training objective of graphs with cycles: an upper bound of the LP relaxation.
 
 For any multipliers lambda of the constraints between edges and nodes, the sum of the
 maxima of all reparametrized factors is an upper bound of the relaxation (Yen et al.,
-2016, (8)), so that an objective with it is above the true one, and the duality gap a
-certificate. A few sweeps of tree-reweighted message passing, which begin with the
-multipliers of training, can only lower the bound. With the multipliers of the optimum
-it is the relaxation itself, also where message passing alone would be stuck above it.
+2016, (8)). The objective with this bound is therefore above the true objective, and the
+duality gap is a certificate. A few sweeps of tree-reweighted message passing start from
+the multipliers of training and only lower the bound. At optimal multipliers the bound
+equals the relaxation, also where message passing alone would stop above it.
 """
 
 import numpy as np
@@ -15,14 +15,14 @@ from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.message_passing.sweeps import TreeReweighted
 from sksstruct.utils.parallel import run_in_chunks
 
-# Graphs are taken together as long as they have fewer scores than this in all.
+# Graphs form one chunk as long as their scores are fewer than this.
 _SCORES = 2**22
-# Sweeps at most.
+# Largest number of sweeps.
 _SWEEPS = 20
-# Sweeps end where one lowers the bound by less than this share of its distance to the
-# best labeling.
+# Sweeps end when one lowers the bound by less than this share of the distance between
+# bound and best labeling.
 _LEAST_FALL = 1e-3
-# Labelings are as good as the bound where they differ by less than rounding.
+# Relative difference of bound and labeling that is rounding error.
 _ROUNDING = 1e-12
 
 
@@ -40,7 +40,7 @@ def relaxed_maxima(
         nodes, (stop - start, n_labels), a new array.
     edge_tables : callable
         ``edge_tables(start, stop)`` returns, for a range of edges, tables, the index of
-        the table of each edge, and factors of theirs, or None.
+        each edge's table, and factors of the edges, or None.
     clique_tables : ndarray or None
         Flat tables of cliques, if there are any.
     n_jobs : int, default=None
@@ -54,13 +54,13 @@ def relaxed_maxima(
         The upper bound, never below zero by more than rounding.
     """
     chunks = _chunks(factors)
-    found = None if multipliers is None else multipliers()
+    lambdas = None if multipliers is None else multipliers()
     values = np.zeros(len(chunks))
 
     def bound(start, stop):
         for k in range(start, stop):
             values[k] = _bound(
-                factors, chunks[k], node_scores, edge_tables, clique_tables, found
+                factors, chunks[k], node_scores, edge_tables, clique_tables, lambdas
             )
 
     run_in_chunks(bound, len(chunks), n_jobs)
@@ -68,9 +68,9 @@ def relaxed_maxima(
 
 
 def _chunks(factors):
-    """Ranges of examples, the same whatever the number of threads."""
+    """Ranges of examples, the same for any number of threads."""
     K = factors.n_labels
-    # messages, and, where there is one, the table of an edge
+    # messages, and tables of edges that have their own
     scores = np.diff(factors.first_variable) * K
     scores += np.diff(factors.first_pair) * factors.scores_of_edge
     if factors.cliques is not None:
@@ -80,28 +80,30 @@ def _chunks(factors):
 
 
 def _bound(factors, examples, node_scores, edge_tables, clique_tables, multipliers):
-    """The bound of a range of examples, less the scores of their observed labels."""
+    """The bound of a range of examples, minus the scores of the observed labels."""
     first, last = examples
     nodes = slice(*factors.first_variable[[first, last]])
     edges = slice(*factors.first_pair[[first, last]])
     weights = factors.example_weights[first:last]
-    of_node = np.repeat(weights, np.diff(factors.first_variable[first : last + 1]))
-    of_edge = np.repeat(weights, np.diff(factors.first_pair[first : last + 1]))
+    weight_of_node = np.repeat(
+        weights, np.diff(factors.first_variable[first : last + 1])
+    )
+    weight_of_edge = np.repeat(weights, np.diff(factors.first_pair[first : last + 1]))
     y_true = factors.y_true[nodes]
     unaries = node_scores(nodes.start, nodes.stop)
     costs = factors.costs[nodes]
     unaries += costs[:, None]
     unaries[np.arange(len(y_true)), y_true] -= costs
-    # maxima are homogeneous: graphs of any weights are one graph
-    unaries *= of_node[:, None]
+    # weights scale the maxima, so that graphs of any weights form one graph
+    unaries *= weight_of_node[:, None]
     ends, larger = factors.pairs[edges] - nodes.start, []
     if factors.cliques is not None:
-        told = None if multipliers is None else multipliers[3]
-        larger = _cliques(factors, examples, clique_tables, told, unaries)
+        clique_lambdas = None if multipliers is None else multipliers[3]
+        larger = _cliques(factors, examples, clique_tables, clique_lambdas, unaries)
     graph = FactorGraph(unaries, factors=larger)
     if len(ends):
         tables, index, scales = edge_tables(edges.start, edges.stop)
-        scales = of_edge if scales is None else scales * of_edge
+        scales = weight_of_edge if scales is None else scales * weight_of_edge
         graph = FactorGraph(
             unaries,
             ends,
@@ -112,7 +114,9 @@ def _bound(factors, examples, node_scores, edge_tables, clique_tables, multiplie
         )
     kernel = TreeReweighted(MAPProblem(graph))
     if multipliers is not None and len(ends):
-        kernel.begin(_messages(multipliers, edges, ends, graph) * of_edge[:, None])
+        kernel.begin(
+            _messages(multipliers, edges, ends, graph) * weight_of_edge[:, None]
+        )
     return _sweep(kernel) - graph.score(y_true)
 
 
@@ -122,40 +126,41 @@ def _messages(multipliers, edges, ends, graph):
     rows = 2 * np.arange(edges.start, edges.stop) + (ends[:, 0] > ends[:, 1])
     sizes = first[rows + 1] - first[rows]
     dense = np.zeros((len(rows), int(graph.n_states[0])))
-    # the places of the entries of all rows, one row after the other
+    # places of the entries of all rows, row by row
     before = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    at = np.repeat(first[rows], sizes) + np.arange(sizes.sum()) - before
-    dense[np.repeat(np.arange(len(rows)), sizes), labels[at]] = values[at]
+    entries = np.repeat(first[rows], sizes) + np.arange(sizes.sum()) - before
+    dense[np.repeat(np.arange(len(rows)), sizes), labels[entries]] = values[entries]
     return dense
 
 
 def _cliques(factors, examples, tables, multipliers, unaries):
     """Scopes and tables of the cliques of a range of examples.
 
-    What multipliers give to nodes is taken from the tables, and added to `unaries`: the
-    scores of labelings stay, and the bound that sweeps begin with is that of (8).
+    Multipliers of a clique are subtracted from its table and added to `unaries`: scores
+    of
+    labelings do not change, and the first bound of the sweeps is (8).
     """
-    cliques, K, found = factors.cliques, factors.n_labels, []
+    cliques, K, scoped_tables = factors.cliques, factors.n_labels, []
     start = factors.first_variable[examples[0]]
     for i in range(*examples):
         weight = factors.example_weights[i]
         for c in range(*cliques.first_clique[[i, i + 1]]):
             first, last = cliques.first_node[[c, c + 1]]
             scope, order = cliques.scopes[first:last] - start, int(last - first)
-            at = cliques.first_weight[c]
-            table = weight * cliques.factors[c] * tables[at : at + K**order]
+            begin = cliques.first_weight[c]
+            table = weight * cliques.factors[c] * tables[begin : begin + K**order]
             table = table.reshape((K,) * order)
             if multipliers is not None:
-                told = multipliers[first * K : last * K].reshape(order, K)
-                unaries[scope] += weight * told
-                for axis, row in enumerate(weight * told):
+                messages = multipliers[first * K : last * K].reshape(order, K)
+                unaries[scope] += weight * messages
+                for axis, row in enumerate(weight * messages):
                     table -= np.expand_dims(row, [j for j in range(order) if j != axis])
-            found.append((scope, table))
-    return found
+            scoped_tables.append((scope, table))
+    return scoped_tables
 
 
 def _sweep(kernel):
-    """Sweep until the bound hardly falls; the bound."""
+    """Sweep until the bound hardly falls; return the bound."""
     bound, score = np.inf, -np.inf
     for k in range(_SWEEPS):
         before, bound = bound, min(bound, kernel.sweep(k % 2 == 1))

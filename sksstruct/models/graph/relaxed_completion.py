@@ -1,4 +1,4 @@
-"""Completion of missing labels of graphs with cycles, by solvers of MAP problems."""
+"""Completion of unknown labels in graphs with cycles, by MAP solvers."""
 
 import numpy as np
 
@@ -17,14 +17,14 @@ class RelaxedCompletion(TableCompletion):
     X : list of Graph
         Checked graphs.
     y : list of ndarray or Partial
-        Numbers of their labels, or what is known of them.
+        Numbers of the labels of each graph, or constraints on them.
     weight : ndarray of shape (n_graphs,)
         The p_i.
 
     Attributes
     ----------
     model : BoundRelaxedGraph
-        The model bound to some labels that agree.
+        The model bound to arbitrary labels that satisfy the constraints.
     """
 
     def __init__(self, spec, X, y, weight):
@@ -56,7 +56,7 @@ class RelaxedCompletion(TableCompletion):
         return self._bound(*known_parts(self._X, self._y, self._weight))
 
     def complete(self, weights, n_jobs=None, layout=None):
-        """Labelings, one after the other, completed by prediction at the weights."""
+        """Consecutive labelings, completed by prediction at the weights."""
         n_labels, rows = len(self._spec.classes_), []
         for x, row in zip(self._X, self._y, strict=True):
             if isinstance(row, Partial):

@@ -12,7 +12,7 @@ from sksstruct.utils._layout import padded_length
 
 
 def edge_columns(n_labels):
-    """Return the number of scores of an edge: rows of ld labels, as messages read."""
+    """Return the number of scores of an edge: n_labels rows of ld labels."""
     return n_labels * padded_length(n_labels)
 
 
@@ -22,20 +22,20 @@ class Graphs(GraphKernel):
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As of `Structure`: a label for each node, a key for each node and edge.
+        As in `Structure`: a label for each node, a key for each node and edge.
     n_labels : int
         Number of labels.
     edges : ndarray of shape (n_edges, 2), intp
         Pairs of nodes of the same graph, numbered within it.
     first_edge : ndarray of shape (n_graphs + 1,), intp
-        Where the edges of each graph begin.
+        First edge of each graph.
     costs : ndarray of shape (n_nodes,) or None
         Loss of missing the label of each node.
     potts, shared, forest : bool
         Whether scores of pairs depend on agreement only; whether the edges of a graph
         share one row of scores; whether all graphs are forests.
     known : list of ndarray of shape (n_nodes, ld), uint8, or None, default=None
-        Labels that the nodes of each graph may have, as of `set_known`.
+        Labels that the nodes of each graph may have, as in `set_known`.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class Graphs(GraphKernel):
         )
         super().__init__(arrays)
         self.set_known(known, self.ld)
-        # what labelings mean: exported duals are those of the same graphs
+        # data that must agree for labelings to be shared: the graphs and their scores
         self.meaning.extend([self.edges, self.first_edge, potts, shared])
         if forest:
             self._plan()
         else:
-            # made at the first visit of each graph, and kept for the next
+            # made at the first visit of each graph, and reused by later visits
             self._cuts = [None] * self.n_examples
 
     @property
@@ -99,12 +99,12 @@ class Graphs(GraphKernel):
         )
 
     def _plan(self):
-        """Find the orders of messages; they show which graphs have a cycle."""
+        """Set the orders of messages, or raise an error if a graph has a cycle."""
         for i, size in enumerate(self.sizes.tolist()):
             try:
                 tree = Tree(size, self._edges_of(i))
             except ValueError as error:
-                # which names the edge, but not the graph
+                # the tree's error names the edge, but not the graph
                 raise ValueError(f"X[{i}]: {error}") from None
             self.plan(i, tree)
 
@@ -113,7 +113,7 @@ class Graphs(GraphKernel):
         return self.edges[self.first_edge[i] : self.first_edge[i + 1]]
 
     def all_edges(self):
-        """Return the graph of each edge, and the ends, numbered among all nodes."""
+        """Return the graph of each edge, and its ends, numbered over all nodes."""
         graph = np.repeat(np.arange(self.n_examples), np.diff(self.first_edge))
         return graph, self.edges + self.starts[graph][:, None]
 
@@ -125,7 +125,7 @@ class Graphs(GraphKernel):
         edges = self._edges_of(i)
         n_rows = 1 if self.shared else len(edges)
         rows = table[start : start + n_rows * row_length].reshape(n_rows, row_length)
-        # whole tables at any rate: oracles of inference know nothing of potts scores
+        # also with potts scores, as oracles of inference take whole tables
         if self.potts:
             tables = rows[:, :, None] * np.eye(n_labels)
         else:
@@ -146,7 +146,7 @@ class Graphs(GraphKernel):
     def _solver(self, i):
         """Return the solver of a graph that is not a forest.
 
-        The model keeps it: the next visit starts from the flow of the last one.
+        The solver is stored: the next visit starts from the flow of the last one.
         """
         if self._cuts[i] is None:
             self._cuts[i] = MinCut(self._edges_of(i), int(self.sizes[i]))
