@@ -1,7 +1,7 @@
 """Graphs as factors, for training by dual decomposition.
 
-The score is that of `_graph.pyx`. In the terms of Yen et al. (2016), Section 3.2, nodes
-are unigram factors with inner-product scores, and edges are bigram factors:
+Scores are as in `_graph.pyx`. In the terms of Yen et al. (2016), Section 3.2, nodes are
+unigram factors with inner-product scores, and edges are bigram factors:
 
     `TableFactors`        "full" with many labels, where an edge has at most one feature
                           that is not zero, which is positive: indicator factors, with a
@@ -9,7 +9,7 @@ are unigram factors with inner-product scores, and edges are bigram factors:
     `PottsFactors`        "potts": indicators of equal labels
     `EdgeRowFactors`      "full" with any features of edges: inner-product factors
 
-The loss is that of the LP relaxation; see `relaxation.py`.
+The training objective maximizes over the LP relaxation; see `relaxation.py`.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from sksstruct.models.tables._feature_rows import FeatureRows
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 
-# The objective forms a table for each clique: as long as a visit to so many scores.
+# Cost of the objective for a clique, in scores, as a table is formed for each.
 WORK_OF_CLIQUE = 1000
 
 
@@ -33,8 +33,8 @@ def single_features(edge_rows):
     Returns
     -------
     feature : ndarray of shape (n_edges,), int32
-        Its number. -1 if an edge has several features, or a negative one. If an edge
-        has none: the number of features, with a value of one.
+        Number of the feature; -1 if an edge has several features, or a negative one; if
+        an edge has none, the number of features, with a value of one.
     value : ndarray of shape (n_edges,)
         The value of the feature.
     """
@@ -47,12 +47,12 @@ def single_features(edge_rows):
     first = rows.indptr[:n][counts == 1]
     feature[counts == 1], value[counts == 1] = rows.indices[first], rows.data[first]
     feature[value <= 0.0] = -1
-    # one entry more, so that no edges at all are no empty buffers
+    # a spare entry, as buffers without edges would be empty
     return np.append(feature, d).astype(np.int32), np.append(value, 1.0)
 
 
 class GraphFactors:
-    """Nodes and edges of labeled graphs; the kernels beside it score the edges.
+    """Nodes and edges of labeled graphs; a second base class scores the edges.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class GraphFactors:
 
     def __init__(self, graphs):
         if graphs.n_labels**2 >= 2**31:
-            # entries are kept as int32
+            # entries are int32
             raise ValueError(f"{graphs.n_labels} labels are too many for tables")
         self.costs = np.ascontiguousarray(graphs.costs, dtype=np.float64)
         self.set_factors(
@@ -85,12 +85,12 @@ class GraphFactors:
         norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
         self.cliques = graphs.cliques
         pair_norm = norms.max(initial=0.0)
-        # a factor of r nodes joins as many as r - 1 edges do
+        # in a graph without cycles, a factor of r nodes counts as r - 1 edges
         joins = np.diff(self.first_pair)
         if self.cliques is not None:
             pair_norm = max(pair_norm, self.cliques.norm)
             joins = joins + self.per_example(self.cliques.orders - 1)
-        # as many edges as nodes make a cycle
+        # a graph with as many edges as nodes has a cycle
         loopy = bool((joins >= np.diff(self.first_variable)).any())
         self.set_edges(norms, aligned_zeros(2 * self.ld), pair_norm, loopy)
         self.start()
@@ -108,7 +108,8 @@ class GraphFactors:
             self.cliques.start()
 
     def edge_weights(self):
-        """Return the weights of the edges, (n_edge_features, K, K) or less."""
+        """Return the weights of the edges, (n_edge_features, K, K) or
+        (n_edge_features,)."""
         raise NotImplementedError
 
     def weights(self):
@@ -117,7 +118,7 @@ class GraphFactors:
         n = len(coef)
         coef[...] = self.row_weights[:n, : self.n_labels]
         if intercept is not None:
-            # the bias follows the features, and is one of them where these are scaled
+            # the bias follows the features, also if it is a scaled feature
             intercept[...] = self.row_weights[n, : self.n_labels]
         edge_coef[...] = self.edge_weights()
         if self.cliques is not None:
@@ -131,7 +132,7 @@ class GraphFactors:
     def changes(self, pairs, left, right, amounts):
         """Return changes of `edge_weights` after changes of the scores of outcomes."""
         K = self.n_labels
-        # entries of the same outcome add up
+        # entries of the same outcome are summed
         entries = sparse.csr_array(
             (amounts, (pairs, left.astype(np.int64) * K + right)),
             shape=(self.n_pairs, K * K),
@@ -148,25 +149,25 @@ class GraphFactors:
     # ---- the objective ----
 
     def work_of_maxima(self):
-        # sweeps look at all entries of tables, by vectors
+        # sweeps read all entries of tables, by vectors
         return (
             self.n_variables + 4 * self.n_pairs
         ) * self.n_labels + self.work_of_cliques()
 
     def work_of_cliques(self):
-        """Return about how many scores of cliques the objective reads."""
+        """Return the number of scores of cliques that the objective reads, about."""
         if self.cliques is None:
             return 0
         return int((WORK_OF_CLIQUE + 2 * self.cliques.outcomes).sum())
 
-    # messages of an edge in the evaluation, and its table where it has one of its own
+    # scores of an edge in the objective: messages, and the table if it has its own
     @property
     def scores_of_edge(self):
         return self.n_labels
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
         coef, intercept, edge_coef = self._blocks(weights)
-        # the bias is one of the features where these are scaled
+        # with scaled features the bias is one of them
         if intercept is not None and self.n_features > len(coef):
             coef, intercept = np.vstack([coef, intercept[None]]), None
 
@@ -197,7 +198,7 @@ class GraphFactors:
         labels, messages : pair of array-like
             For each end, labels that have a message, and their messages.
         floor : float, default=-inf
-            The value has to be above this number.
+            Lower limit of the value.
         linear : bool, default=False
             Whether to read every outcome.
 
@@ -206,23 +207,23 @@ class GraphFactors:
         outcome : tuple (int, int, float) or None
             Labels of the two ends, and their value; None if no value is above floor.
         """
-        # one too many, so that there is an address
+        # a spare entry, so that addresses are valid
         names = [np.append(each, 0).astype(np.int32) for each in labels]
         values = [np.append(each, 0.0) for each in messages]
         return self.best_outcome(pair, names, values, floor, linear)
 
 
 class TableFactors(GraphFactors, TableKernel):
-    """Edges that each read one table, times a number: indicator factors."""
+    """Edges that each read one table, times a factor: indicator factors."""
 
     def __init__(self, graphs):
         self.table_of, self.factors = single_features(graphs.edge_rows)
-        # edges without any feature read a table more, which stays zero
+        # edges without features read an extra table, which stays zero
         self._n_tables = graphs.edge_rows.shape[1] + 1
         super().__init__(graphs)
 
     def start(self):
-        # new tables: what is not stored scores nothing, and is not visited either
+        # new tables rather than zeros, as entries that are not stored are not visited
         K = self.n_labels
         self.tables = [IndicatorTable(K, K) for _ in range(self._n_tables)]
         addresses = np.array([id(table) for table in self.tables], dtype=np.intp)
@@ -246,8 +247,9 @@ class TableFactors(GraphFactors, TableKernel):
 class EdgeRowFactors(GraphFactors, EdgeRowKernel):
     """Edges whose features score all pairs of labels: inner-product factors.
 
-    Every oracle reads all outcomes, by vectors. For an edge with a single, positive
-    feature, it reads a table of weights. For any other edge, it forms the table.
+    Every oracle reads all outcomes, by vectors: in a table of weights for an edge with
+    a
+    single, positive feature, and for any other edge in a table that it forms.
     """
 
     def __init__(self, graphs):
@@ -257,9 +259,9 @@ class EdgeRowFactors(GraphFactors, EdgeRowKernel):
         super().__init__(graphs)
 
     def start(self):
-        # whole vectors, and cache lines, as in `feature_weights`
+        # tables are whole vectors on cache lines, as in `feature_weights`
         step = padded_length(self.n_labels * self.ld)
-        # a table more, of zeros, is that of edges without features
+        # an extra table of zeros is for edges without features
         weights = aligned_zeros((self.edge_rows.shape[1] + 1) * step)
         self._table_weights = weights.reshape(-1, step)
         self.set_rows_of_edges(
@@ -278,11 +280,11 @@ class EdgeRowFactors(GraphFactors, EdgeRowKernel):
 
     @property
     def scores_of_edge(self):
-        # a table of its own
+        # messages, and a table for each edge unless tables are shared
         return self.n_labels * (1 if self._shares_tables else self.n_labels + 1)
 
     def work_of_maxima(self):
-        # as the oracles look at all entries too
+        # oracles read all entries too
         return (
             2 * self.n_pairs * self.n_labels**2
             + self.n_variables * self.n_labels
@@ -308,7 +310,7 @@ class PottsFactors(GraphFactors, PottsKernel):
     def __init__(self, graphs):
         self._features = edge_features(graphs.edge_rows)
         super().__init__(graphs)
-        # pairs of labels are numbered
+        # entries of pairs of labels are int32
         if self.n_labels > 46340:
             raise ValueError(
                 f"{self.n_labels} labels are more than 32-bit indices of their pairs "
@@ -316,7 +318,7 @@ class PottsFactors(GraphFactors, PottsKernel):
             )
 
     def start(self):
-        # one too many, so that no features at all are no empty buffer
+        # a spare entry, as a buffer without features would be empty
         self._edge_weights = np.zeros(self.edge_rows.shape[1] + 1)
         self.set_rows_of_edges(self._features, self._edge_weights)
         super().start()
@@ -341,12 +343,12 @@ class PottsFactors(GraphFactors, PottsKernel):
 def shared_tables(edge_coef, feature, value):
     """Return a function that forms the tables of edges with a single feature each."""
     tables = [np.ascontiguousarray(table) for table in edge_coef]
-    # of edges without features: any table, times zero
+    # edges without features read any table, times zero
     scales = np.where(feature < len(tables), value, 0.0)
     index = np.minimum(feature, len(tables) - 1)
     return lambda start, stop: (tables, index[start:stop], scales[start:stop])
 
 
 def edge_features(rows):
-    """Return rows of features of edges in the form that kernels read."""
+    """Return rows of features of edges in the form that kernels take."""
     return FeatureRows(PackedSequences(rows, [0, rows.shape[0]]))

