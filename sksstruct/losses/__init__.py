@@ -1,7 +1,10 @@
 """Losses: surrogates, which turn scores of labelings and a task loss into an objective.
 
-This is the one place that knows the names of losses: estimators read the registries,
-and `LossName` and `LabelLossName` for their annotations.
+`_base.py` has the base classes; task losses are `_hamming.py`, `_boundaries.py` and
+`_wrong_segments.py`, surrogates `_hinge.py`, `_smoothed.py` and `_likelihood.py`, and
+losses of single labels in sets `_labels.py`. The registries below (`_registry.py`) are
+the one list of the losses' names; estimators read them, and annotate parameters by
+`LossName` and `LabelLossName`.
 """
 
 from functools import partial
@@ -46,7 +49,7 @@ LOSSES = Registry(
     "loss",
 )
 resolve_loss = LOSSES.resolve
-#: The same for the losses of sets of labels.
+#: Makers of the losses of single labels in sets of labels.
 LABEL_LOSSES = Registry(
     {
         "hinge": LabelHinge,
@@ -60,7 +63,7 @@ LABEL_LOSSES = Registry(
 
 
 def task_loss_of(loss):
-    """The task loss that a surrogate names or has; None for that of the model."""
+    """The task loss that a surrogate names or has; None for the model's own loss."""
     return None if loss.cost is None else COSTS.resolve(loss.cost)
 
 

@@ -1,7 +1,7 @@
-"""What a surrogate and a task loss are: the two parts of what training minimizes.
+"""Base classes of losses: task losses and surrogates, the two parts of an objective.
 
-A task loss says what a wrong labeling costs, a surrogate turns scores and that cost
-into an objective. Neither knows weights, features or solvers.
+A task loss is the cost of a wrong labeling; a surrogate turns scores and this cost into
+an objective. Neither depends on weights, features or solvers.
 """
 
 from typing import Any, ClassVar
@@ -14,10 +14,10 @@ from sksstruct.utils.labels import label_costs
 
 
 class TaskLoss(BaseEstimator):
-    """Base class of task losses: what a predicted labeling costs.
+    """Base class of task losses: costs of predicted labelings.
 
     Subclass `PositionLoss` or `NeighborLoss` to define your own. The loss of a labeling
-    is divided as `loss_normalization` of the estimator or model says.
+    is divided according to `loss_normalization` of the estimator or model.
 
     See Also
     --------
@@ -30,10 +30,10 @@ class TaskLoss(BaseEstimator):
     [True, True, True]
     """
 
-    #: What a structure must have so that it can take the loss, for error messages.
+    #: Property that a structure needs for the loss, for error messages.
     needs: ClassVar[str] = "a structure that knows this loss"
     class_weight: Any = None
-    # What parameters may be, as of `validate_params`.
+    # Constraints on parameters, for `validate_params`.
     _parameter_constraints: ClassVar[dict] = {}
 
     def check(self) -> None:
@@ -49,7 +49,7 @@ class TaskLoss(BaseEstimator):
         classes : ndarray of shape (n_classes,)
             The labels.
         counts : ndarray of shape (n_classes,)
-            How often each was observed, by weight.
+            Weight of the positions of each label.
 
         Returns
         -------
@@ -67,7 +67,7 @@ class PositionLoss(TaskLoss):
 
     See Also
     --------
-    Hamming : The one that is not a base class.
+    Hamming : The Hamming loss, with costs by label.
 
     Examples
     --------
@@ -88,13 +88,13 @@ class PositionLoss(TaskLoss):
 class NeighborLoss(TaskLoss):
     """Base class of losses with costs of pairs of neighboring labels.
 
-    They add to the costs of single positions, `label_costs`. A subclass defines
-    `pair_costs`. Chains take these losses: each position has a table of its own then,
-    and the loss-augmented maximum stays exact.
+    These costs add to the costs of single positions, `label_costs`. A subclass defines
+    `pair_costs`. Chains take these losses: each position then has its own table of
+    transitions, and the loss-augmented maximum stays exact.
 
     See Also
     --------
-    Boundaries : Costs of where segments begin and end.
+    Boundaries : Costs of wrong ends and beginnings of segments.
 
     Examples
     --------
@@ -126,25 +126,25 @@ class NeighborLoss(TaskLoss):
         groups : ndarray of shape (n_classes, n_classes), int
             The group of each observed pair, from left to right.
         tables : ndarray of shape (n_groups, n_classes, n_classes)
-            For each group what every pair costs: finite, not negative, and 0 for the
+            For each group the costs of all pairs: finite, not negative, and 0 for the
             observed pairs of the group.
         """
         raise NotImplementedError(f"{type(self).__name__} must define pair_costs")
 
 
 class Loss(BaseEstimator):
-    """What the parameter `loss` of an estimator may be."""
+    """Base class of values of the parameter `loss` of an estimator."""
 
     #: Name for files and messages, which stands for the default parameters.
     name: ClassVar[str]
-    #: Whether scores become probabilities. There is no task loss then.
+    #: Whether scores become probabilities, without a task loss.
     is_likelihood: ClassVar[bool] = False
     #: Whether the objective has a gradient.
     is_smooth: ClassVar[bool] = True
-    #: The oracle of a model that it needs.
+    #: The oracle of a model that the loss needs.
     oracle: Any = "max"
     cost: Any = None
-    # What parameters may be, as of `validate_params`.
+    # Constraints on parameters, for `validate_params`.
     _parameter_constraints: ClassVar[dict] = {}
 
     def check(self) -> None:
@@ -168,12 +168,12 @@ class Surrogate(Loss):
     """
 
     def for_oracles(self, oracles: tuple[str, ...]) -> Any:
-        """What solvers minimize, given the oracles of a model.
+        """The loss that solvers minimize, given the oracles of a model.
 
         Parameters
         ----------
         oracles : tuple of str
-            Names of the oracles, as of `BoundModel.oracles`.
+            Names of the oracles, as in `BoundModel.oracles`.
 
         Returns
         -------

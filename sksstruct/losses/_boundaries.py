@@ -1,4 +1,4 @@
-"""A loss for chains in which the ends of segments cost more than what is inside."""
+"""A loss for chains with costs of wrong boundaries of segments."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,12 +12,12 @@ from sksstruct.utils._spans import OUTSIDE, SpanLabels
 
 @dataclass(eq=False, repr=False)
 class Boundaries(Constrained, NeighborLoss):
-    """Wrong positions, and boundaries of segments that are missed or made up.
+    """Wrong positions, and boundaries of segments that are missed or added.
 
-    A segment may end, and another may begin, between two neighboring positions. Each of
-    these two facts that a labeling has wrong costs `boundary`, in addition to the
+    Between two neighboring positions, a segment may end, and another may begin. Each of
+    these two events costs `boundary` if the prediction has it wrong, in addition to the
     Hamming loss. If all labels are of a scheme of spans (BIO, IOBES and so on), the
-    labels say where segments begin and end. Otherwise a segment is a run of equal
+    labels determine where segments begin and end. Otherwise a segment is a run of equal
     labels.
 
     Parameters
@@ -25,13 +25,13 @@ class Boundaries(Constrained, NeighborLoss):
     boundary : float, default=0.5
         Cost of a wrong boundary. A wrong position costs 1.
     class_weight : dict or "balanced", default=None
-        Cost of missing each label, as of `Hamming`.
+        Cost of missing each label, as in `Hamming`.
 
     Notes
     -----
-    The first position of a sequence and the last one have no neighbor on one side.
-    Their labels cost as in the Hamming loss. Between positions of which one has no
-    observed label, no boundary costs anything.
+    The first and the last position of a sequence have no neighbor on one side. Their
+    labels cost as in the Hamming loss. If one of two neighboring labels was not
+    observed, the boundary between them has no cost.
 
     Examples
     --------
@@ -60,15 +60,15 @@ def boundaries_of(classes):
     Returns
     -------
     ends, begins : ndarray of shape (n_classes, n_classes), bool
-        Rows are labels on the left, columns those on the right.
+        Rows are labels on the left, columns labels on the right.
     """
     try:
         labels = SpanLabels(classes.tolist())
     except ValueError:
-        # labels of no scheme: runs of equal ones
+        # labels of no scheme: segments are runs of equal labels
         changes = ~np.eye(len(classes), dtype=bool)
         return changes, changes
     begins, inside = labels.begins(), labels.parts != OUTSIDE
-    # what is not outside goes on, or ends here
+    # a segment goes on into a label that is inside and does not begin a segment
     goes_on = inside & ~begins
     return inside[:, None] & ~goes_on, begins

@@ -14,8 +14,8 @@ class Hinge(Constrained, Surrogate):
     ----------
     cost : str or TaskLoss, default=None
         L_i, the task loss: an object of `sksstruct.losses`, or the name of one with its
-        defaults, "boundaries", "hamming" or "segments". None: the loss of the model.
-        Some models have no other one.
+        defaults, "boundaries", "hamming" or "segments". None: the loss of the model,
+        which is the only one for some models.
 
     Examples
     --------

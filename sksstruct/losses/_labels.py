@@ -1,12 +1,13 @@
-"""Losses of single labels given the others, which sets of labels are trained with."""
+"""Losses of single labels given all other labels, for sets of labels."""
 
 from sksstruct.losses._base import Loss
 
 
 class LabelLoss(Loss):
-    """Base class of losses of a label whose score knows all other labels.
+    """Base class of losses of one label, given all other labels.
 
-    They are not structured: nothing is maximized over. See `MultilabelPairwise`.
+    These losses are not structured: they need no maximum over labelings. See
+    `MultilabelPairwise`.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from sksstruct.utils._param_validation import Constrained
 class LogLikelihood(Constrained, Surrogate):
     """Negative conditional log-likelihood, which gives probabilities.
 
-    It has no task loss: all wrong labelings are the same to it.
+    The likelihood has no task loss: all wrong labelings count alike.
 
     Examples
     --------

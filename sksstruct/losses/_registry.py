@@ -1,8 +1,8 @@
-"""Losses by name, and what is made of a name or an object."""
+"""Losses by name, and their creation from a name or an object."""
 
 
 class Registry:
-    """Names of losses of one kind; `sksstruct.losses` fills it, in one place.
+    """Names of the losses of one kind; `sksstruct.losses` lists them.
 
     Parameters
     ----------
@@ -11,7 +11,7 @@ class Registry:
     kinds : tuple of type
         Base classes of the losses.
     what : str
-        What messages call the parameter.
+        Name of the parameter in messages.
     """
 
     def __init__(self, makers, kinds, what):
@@ -22,7 +22,7 @@ class Registry:
         return sorted(self.makers)
 
     def resolve(self, loss):
-        """The loss that a name stands for, or the object given.
+        """The loss of a name, with default parameters, or the object given.
 
         Parameters
         ----------

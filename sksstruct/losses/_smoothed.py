@@ -31,7 +31,7 @@ class SmoothedHinge(Constrained, Surrogate):
         the smoothed loss is exact (Proposition 4). The attribute `topk_exact_` of the
         estimator is the fraction of sequences for which this holds.
     cost : str or TaskLoss, default=None
-        L_i, the task loss, as of `Hinge`. None: the loss of the model.
+        L_i, the task loss, as in `Hinge`. None: the loss of the model.
 
     Notes
     -----

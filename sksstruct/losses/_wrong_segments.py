@@ -8,9 +8,9 @@ from sksstruct.utils._param_validation import Constrained
 
 @dataclass(eq=False, repr=False)
 class WrongSegments(Constrained, TaskLoss):
-    """Number of segments of either labeling that the other one does not have.
+    """Number of predicted segments not observed, and observed ones not predicted.
 
-    The same as ``loss_unit="segment"`` of `sksstruct.SegmentCRF`.
+    `sksstruct.SegmentCRF` has the same loss with ``loss_unit="segment"``.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 cdef struct BinaryScratch:
     double score        # <w, x_i> and the bias
     double d            # change of the mean parameter of the positive class
-    # of the example that is loaded: the observed class, and what the other one costs
+    # the observed class of the loaded example, and the cost of the other class
     int32_t y_true
     double loss
 
@@ -16,16 +16,16 @@ cdef class BinaryWorkspace(Workspace):
     cdef BinaryScratch _scratch
 
 
-# final: nobody derives from it, and a visit is no more than a few short calls
+# final: spares virtual calls in visits, which are a few short calls
 @cython.final
 cdef class BoundBinary(BoundModel):
     cdef readonly Py_ssize_t n_features
     cdef readonly object X
     cdef readonly bint fit_intercept, free_bias
     cdef const int32_t[::1] _labels
-    # Features, row after row, and what keeps them alive. The last two are NULL where
-    # rows are dense.
-    cdef object _owned
+    # features row by row, and the arrays that hold them; indices and indptr are NULL
+    # for dense rows
+    cdef object _arrays
     cdef const double* _values
     cdef const int32_t* _indices
     cdef const int64_t* _indptr

@@ -6,8 +6,8 @@ parameter of an example is the probability of the positive class, key 1; key 0 s
 for the negative one. The bias is the last weight, the value of a feature that is 1.
 
 A change d of mean parameters is one number, and A_i^T d is d times the features x_i of
-example i. Below, j numbers the entries of a row of features: all of them where rows are
-dense, and those that are stored where they are sparse; k numbers keys or labelings.
+example i. Below, j numbers the entries of a row of features, which for sparse rows are
+the stored ones; k numbers keys or labelings.
 """
 
 import numpy as np
@@ -21,14 +21,15 @@ from sksstruct.models.tables._feature_rows import stored_arrays
 
 
 def best_bias(signs, weights, slopes, balance=0.0):
-    """The bias of least risk sum_i weights_i max(0, slopes_i - signs_i bias).
+    """The bias of least risk, sum_i weights_i max(0, slopes_i - signs_i bias).
 
     The risk, to which `balance` times the bias may be added, is convex and piecewise
     linear in the bias, with one kink per example.
     """
     kinks = signs * slopes
     order = np.argsort(kinks, kind="stable")
-    # left of all kinks the positive examples err, right of all the negative ones
+    # slopes of the risk: left of all kinks the positive examples err, right of them the
+    # negative ones
     slope = np.cumsum(weights[order]) - weights[signs > 0].sum() - balance
     k = min(int(np.searchsorted(slope, 0.0)), len(order) - 1)
     return float(kinks[order[k]])
@@ -55,7 +56,7 @@ cdef class BoundBinary(BoundModel):
     fit_intercept : bool
         Whether there is a bias; it is regularized like the other weights.
     free_bias : bool
-        Whether there is a bias that is not regularized. Only the dual knows of it.
+        Whether there is a bias that is not regularized. Only the dual has this bias.
     """
 
     def __cinit__(self, X, labels, example_weights, bint fit_intercept=True,
@@ -65,7 +66,7 @@ cdef class BoundBinary(BoundModel):
         self.fit_intercept = fit_intercept
         self.free_bias = free_bias
         self.n_features = n_features
-        # the last weight is there without a bias too: views find it at the same place
+        # the last weight exists also without a bias, so that views have one layout
         self.n_weights = n_features + 1
         self.max_keys, self.key_space, self.visit_work = 1, 2, n_features
         self.set_sizes(np.ones(n_examples, dtype=np.intp), example_weights)
@@ -76,26 +77,26 @@ cdef class BoundBinary(BoundModel):
             self._bind_dense(X)
 
     cdef int _bind_dense(self, X) except -1:
-        """Keep addresses of dense features, and the squared norms of their rows."""
+        """Store addresses of dense features, and squared norms of their rows."""
         cdef const double[::1] values = X.reshape(-1)
         self._values = &values[0]
-        # what tells the loops that rows are dense
+        # NULL marks dense rows
         self._indices, self._indptr = NULL, NULL
-        self._owned = [values]
+        self._arrays = [values]
         # the bias is the weight of a feature that is 1
         self._norms = np.asarray((X * X).sum(axis=1)).ravel() + self.fit_intercept
         return 0
 
     cdef int _bind_sparse(self, X) except -1:
-        """Keep addresses of sparse features, and the squared norms of their rows."""
+        """Store addresses of sparse features, and squared norms of their rows."""
         cdef const double[::1] values
         cdef const int32_t[::1] indices
         cdef const int64_t[::1] indptr
         values, indices, indptr = stored_arrays(X)
         self._values, self._indices = &values[0], &indices[0]
         self._indptr = &indptr[0]
-        # arrays whose type was another one are copies that nobody else holds
-        self._owned = [values, indices, indptr]
+        # `stored_arrays` may return copies, which only this list keeps alive
+        self._arrays = [values, indices, indptr]
         self._norms = (np.asarray(X.multiply(X).sum(axis=1)).ravel()
                        + self.fit_intercept)
         return 0
@@ -107,7 +108,7 @@ cdef class BoundBinary(BoundModel):
 
     @property
     def oracles(self):
-        # a bias without a penalty has no place in w: only the dual knows of it
+        # a bias without a penalty is not part of w: only the dual has it
         if self.free_bias:
             return ("projection",)
         return ("max", "projection", "coordinates")
@@ -122,7 +123,7 @@ cdef class BoundBinary(BoundModel):
 
     def views(self, w):
         coef, bias = w[:len(w) - 1], w[len(w) - 1:].copy()
-        # not a weight, but what is best at the others
+        # a free bias is not a weight: it is optimal given the other weights
         if self.free_bias:
             signs = np.where(self.labels == 1, 1.0, -1.0)
             bias[0] = best_bias(
@@ -133,7 +134,7 @@ cdef class BoundBinary(BoundModel):
         raise ValueError("bounds are not available for a binary model")
 
     def _workspace(self, training):
-        # the same for training: there are no vectors to do without
+        # the same with and without training: there are no large buffers to save
         return BinaryWorkspace()
 
     # ---- potentials and labelings ----
@@ -150,7 +151,7 @@ cdef class BoundBinary(BoundModel):
         cdef Py_ssize_t j
         cdef double total = weights[self.n_features] if self.fit_intercept else 0.0
         cdef const double* row
-        # a call for each example, and none for each entry: the two forms are apart
+        # two loops, as a test in each iteration would be slow
         if self._indices != NULL:
             for j in range(self._indptr[i], self._indptr[i + 1]):
                 total += self._values[j] * weights[self._indices[j]]
@@ -167,7 +168,7 @@ cdef class BoundBinary(BoundModel):
         self.evaluate(workspace, i, y, &zero)
         y[0] = 1
         self.evaluate(workspace, i, y, &one)
-        # ties go to the negative class, whichever of the two was observed
+        # ties go to the negative class, whichever class was observed
         y[0] = one > zero
         value[0] = one if one > zero else zero
         return 0
@@ -193,7 +194,7 @@ cdef class BoundBinary(BoundModel):
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
-        # keys are classes: a labeling is the list of its only key
+        # a labeling has one key, the class
         keys[0] = y[0]
         return 1
 
@@ -204,7 +205,7 @@ cdef class BoundBinary(BoundModel):
         cdef double part
         value[0] = 0.0
         for k in range(n_keys):
-            # a key is the labeling that it stands for
+            # a key is a class, and so a labeling
             self.evaluate(workspace, i, keys + k, &part)
             value[0] += values[k] * part
         return 0
@@ -231,7 +232,7 @@ cdef class BoundBinary(BoundModel):
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
                          double* value) except -1 nogil:
-        # |d x_i|^2, without a look at the features
+        # |d x_i|^2, from the stored norms
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
         value[0] = ws.d * ws.d * self._norms[i]
         return 0
@@ -254,7 +255,7 @@ cdef class BoundBinary(BoundModel):
     cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
                      double* out) except -1 nogil:
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
-        # nothing for a visit that leaves the block as it is
+        # a visit that changes nothing need not read the features
         if ws.d != 0.0:
             self._add_features(i, scale * ws.d, out)
         return 0
@@ -264,7 +265,7 @@ cdef class BoundBinary(BoundModel):
         return 0
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        # the norm of x_i is all there is to it
+        # a Gram matrix is |x_i|^2 alone
         return 1
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
@@ -272,7 +273,8 @@ cdef class BoundBinary(BoundModel):
                       double* out) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n_labelings):
-            # differences of mean parameters: 0 for the observed labeling, else 1 or -1
+            # changes of the mean parameter are 0 for the observed labeling, else 1 or
+            # -1
             out[k] = ((y[0] - self._labels[i]) * (labelings[k] - self._labels[i])
                       * self._norms[i])
         return 0

@@ -4,10 +4,10 @@ With b_i in [0, 1] for each example, s_i = +-1 its class and f_i its score,
 
     D(b) = sum_i p_i b_i - alpha/2 |w(b)|^2        w(b) = sum_i p_i / alpha b_i s_i x_i
 
-so that dD/db_i = p_i (1 - s_i f_i), p_i times the slack. A visit finds the best b_i,
-the others staying as they are (Hsieh et al., 2008, Algorithm 1). Examples at a bound
-whose slack points out of the interval by more than that of any example in the pass
-before are left out from then on (Section 3.2, Algorithm 3): late passes visit few.
+so that dD/db_i = p_i (1 - s_i f_i), p_i times the slack. A visit maximizes over b_i,
+all other variables fixed (Hsieh et al., 2008, Algorithm 1). Shrinking leaves out an
+example at a bound if its slack points out of the interval by more than any slack in the
+pass before (Section 3.2, Algorithm 3), so that late passes visit few examples.
 """
 
 cimport cython
@@ -23,7 +23,7 @@ from sksstruct.utils._simd cimport sks_prefetch
 
 @cython.final
 cdef class Coordinates:
-    """The dual variables, and passes over those that may still change.
+    """The dual variables, and passes over the active examples.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ cdef class Coordinates:
     cdef readonly Py_ssize_t n_active
     cdef readonly double gap
     cdef double alpha
-    # of the pass: the place in the order, and sums so far
+    # state of the pass: the place in the order, and sums so far
     cdef Py_ssize_t place, n_changed
     cdef double partial_gap, largest, smallest
-    # the largest and the smallest slack that the last pass could use; examples at a
-    # bound stay in while theirs is between the two
+    # extreme slacks of the last pass, without slacks that point out of a bound;
+    # examples at a bound stay active while their slack is between both
     cdef double highest, lowest
 
     def __init__(self, BoundBinary model, double alpha):
@@ -69,12 +69,12 @@ cdef class Coordinates:
         return shrunk
 
     def begin_pass(self):
-        """Begin at the first example of the order."""
+        """Start a pass at the first example of the order."""
         self.place = self.n_changed = 0
         self.partial_gap, self.largest, self.smallest = 0.0, -INFINITY, INFINITY
 
     def visit(self, double[::1] w, Py_ssize_t most):
-        """Visit some examples that are not left out, in their order.
+        """Visit some active examples, in their order.
 
         Parameters
         ----------
@@ -100,14 +100,14 @@ cdef class Coordinates:
                     self._prefetch(order[self.place + 1])
                 slack = 1.0 - self._sign(i) * self.model._score(i, &w[0])
                 if self._leaves(duals[i], slack):
-                    # the one that takes its place is visited next
+                    # the last active example takes its place, and is visited next
                     self.n_active -= 1
                     order[self.place], order[self.n_active] = order[self.n_active], i
                     continue
                 self.place += 1
                 self.partial_gap += self.model._example_weights[i] * (
                     (slack if slack > 0.0 else 0.0) - duals[i] * slack)
-                # at a bound, a slack that points out of the interval is of no use
+                # slacks that point out of a bound are not violations
                 if not (duals[i] <= 0.0 and slack < 0.0
                         or duals[i] >= 1.0 and slack > 0.0):
                     self.largest = max(self.largest, slack)
@@ -129,17 +129,17 @@ cdef class Coordinates:
                 or dual >= 1.0 and slack > self.highest)
 
     cdef void _limit(self, double highest, double lowest) noexcept nogil:
-        """Set which slacks the next pass will be satisfied with."""
-        # one sign says nothing of examples at the other bound
+        """Set the range of slacks for which examples at a bound stay active."""
+        # without a slack of one sign, no example at the other bound is left out
         self.highest = highest if highest > 0.0 else INFINITY
         self.lowest = lowest if lowest < 0.0 else -INFINITY
 
     cdef inline bint _step(self, Py_ssize_t i, double slack, double* dual,
                            double* w) noexcept nogil:
-        """Find the best b_i; return whether it has changed."""
+        """Maximize over b_i; return whether it changed."""
         cdef double rate = self.model._example_weights[i] / self.alpha
         cdef double curvature = rate * self.model._norms[i], best
-        # no features at all: the slack stays as it is
+        # without features the slack does not depend on b_i
         if curvature > 0.0:
             best = dual[0] + slack / curvature
         else:
@@ -152,7 +152,7 @@ cdef class Coordinates:
         return True
 
     cdef inline void _prefetch(self, Py_ssize_t i) noexcept nogil:
-        """Ask for the features of the next example, which come from anywhere."""
+        """Prefetch the features of the next example: the order is random."""
         cdef Py_ssize_t first, count
         if self.model._indices != NULL:
             first = self.model._indptr[i]

@@ -1,4 +1,4 @@
-"""Two classes and a linear score, as `LinearSSVC` trains them."""
+"""Two classes and a linear score, the model of `LinearSSVC`."""
 
 from dataclasses import KW_ONLY, dataclass
 

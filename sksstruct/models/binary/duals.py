@@ -1,4 +1,4 @@
-"""The dual of a binary model: all variables at once, or one after the other."""
+"""The dual of a binary model: all variables as a vector, or one at a time."""
 
 import copy
 
@@ -18,7 +18,7 @@ _WORK_OF_A_CALL = 2e7
 class BinaryDual(DualSpace):
     """Dual variables x_i in [0, p_i], the probability of an error times p_i.
 
-    They are in a box, with one equality if the bias is free.
+    The variables are in a box, with one equality constraint if the bias is free.
 
     Saha et al. (2009), eqs. (21)-(22): D(x) = sum_i x_i - |w(x)|^2 alpha/2 with
     alpha w(x) = sum_i x_i s_i (x_i, 1), s_i = +-1 being the class.
@@ -37,7 +37,7 @@ class BinaryDual(DualSpace):
         self.free_bias = model.free_bias
         self.center = np.zeros(model.n_examples)
         self.cost = model.n_examples
-        # for the variables that are kept fixed: alpha w, their loss, and sum s_i x_i
+        # for the fixed variables: alpha w, the sum of x_i, and the sum of s_i x_i
         self.fixed = np.zeros(model.n_weights)
         self.fixed_loss = self.fixed_balance = 0.0
 
@@ -137,11 +137,11 @@ class BinaryCoordinates(CoordinateDual):
         return n_changed
 
     def end_pass(self):
-        # those that were left out may have more to gain
+        # converged on the active examples: check all examples again
         return not self._n_changed and self.expand()
 
     def _form_weights(self):
-        """Form the weights anew, so that rounding errors do not add up."""
+        """Compute the weights from the duals, without accumulated rounding errors."""
         shares = self.model.example_weights / self.alpha
         self.w[:] = self.space.combine(shares * self.steps.duals)
 

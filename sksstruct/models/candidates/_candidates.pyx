@@ -1,4 +1,4 @@
-"""Candidates: one of many, and perhaps a class for it.
+"""Candidates as a structure: a labeling picks one, and perhaps a class for it.
 
 With candidates c and classes k of an example, whose features of a candidate are f_c,
 
@@ -6,10 +6,11 @@ With candidates c and classes k of an example, whose features of a candidate are
     loss(c, k)  = 1 - overlap(c) [k is right]
 
 and labelings are pairs (c, k). The overlap of a candidate with the observed one is 1
-for itself, and 0 for the others or that of their boxes (Blaschko and Lampert, 2008).
+for the observed one, and for others 0, or the overlap of the boxes (Blaschko and
+Lampert, 2008).
 
-The table has a row for each candidate and a column for each class; rows are `ld` apart,
-the classes and a padding.
+The table has a row of ld >= n_classes entries for each candidate, the classes and
+padding.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -28,9 +29,9 @@ cdef class Candidates(Structure):
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As of `Structure`: a candidate and a class, and one key.
+        As in `Structure`: a candidate and a class, and one key.
     offsets : ndarray of shape (n_examples + 1,), intp
-        Where the candidates of each example begin.
+        First candidate of each example.
     n_labels : int
         Number of classes.
     overlaps : ndarray of shape (n_candidates,) or None
@@ -38,7 +39,7 @@ cdef class Candidates(Structure):
     """
 
     oracles = ("max", "topk", "exp")
-    # candidates of all examples, one after the other
+    # overlaps of the candidates of all examples, and first candidate of each example
     cdef const Py_ssize_t[::1] _offsets
     cdef const double[::1] _overlaps
     cdef readonly Py_ssize_t n_labels, ld
@@ -57,8 +58,8 @@ cdef class Candidates(Structure):
                       double scale) except -1 nogil:
         cdef Py_ssize_t candidate, first = self._offsets[i]
         cdef int32_t observed = self._y_true[2 * i + 1]
-        # only the observed class gains by an overlap: one column changes, and the 1 of
-        # all labelings is the constant
+        # only scores of the observed class depend on overlaps: one column changes, and
+        # the 1 of all labelings is the constant
         for candidate in range(self._n_candidates(i)):
             at.theta[candidate * self.ld + observed] -= (
                 scale * self._overlaps[first + candidate])
@@ -67,7 +68,7 @@ cdef class Candidates(Structure):
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         value[0] = 1.0
-        # in a wrong class the right box is worth nothing
+        # in a wrong class, no overlap counts
         if y[1] == self._y_true[2 * i + 1]:
             value[0] -= self._overlaps[self._offsets[i] + y[0]]
         return 0
@@ -89,9 +90,9 @@ cdef class Candidates(Structure):
         cdef double best = row[0]
         y[0] = y[1] = 0
         for candidate in range(self._n_candidates(i)):
-            # not the padding, whose scores are zero
+            # padding is left out, as its scores are zero
             for label in range(self.n_labels):
-                # the first of those that tie, as `topk` has it
+                # strictly larger, so that the first maximum wins, as in `topk`
                 if row[label] > best:
                     best = row[label]
                     y[0], y[1] = <int32_t> candidate, <int32_t> label
@@ -107,7 +108,7 @@ cdef class Candidates(Structure):
             for label in range(self.n_labels):
                 high = max(high, at.theta[candidate * self.ld + label])
         value[0] = high
-        # nothing has a probability
+        # all labelings are forbidden, and have probability zero
         if high == -INFINITY:
             return 0
         for candidate in range(n):
@@ -132,7 +133,7 @@ cdef class Candidates(Structure):
                     count, k, at.theta[candidate * self.ld + label],
                     <int32_t> (candidate * self.n_labels + label), own.values,
                     own.labelings)
-        # numbers become pairs in the same memory, the last one first
+        # numbers become pairs in place, from the last rank
         for rank in range(count - 1, -1, -1):
             item = own.labelings[rank]
             own.labelings[2 * rank] = <int32_t> (item // self.n_labels)

@@ -164,7 +164,7 @@ class CandidatesModel(CompiledModel):
         return BoundTable([block], structure, example_weights)
 
     def _target(self, x, index):
-        """Overlap of all candidates with one of them."""
+        """Overlap of all candidates with one candidate."""
         out = np.zeros(len(x[0]))
         if self.overlap == "iou":
             out = overlaps(x[1], x[1][index])
@@ -176,15 +176,15 @@ class CandidatesModel(CompiledModel):
         rows = means.reshape(-1, structure.ld)[:, : structure.n_labels]
         return rows[:, 0].copy() if self.classes_ is None else rows.copy()
 
-    # ---- the methods of any model ----
+    # ---- methods of all models ----
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        (value, label), (found, other) = _split(y), _split(y_hat)
-        if label is not other and label != other:
+        (value, label), (predicted, predicted_label) = _split(y), _split(y_hat)
+        if label is not predicted_label and label != predicted_label:
             return 1.0
         if self.overlap == "none":
-            return float(value != found)
-        box = _box(found, "y_hat")
+            return float(value != predicted)
+        box = _box(predicted, "y_hat")
         return 1.0 - float(overlaps(box[None], _box(value, "y"))[0])
 
     def labelings(self, x: Any) -> Iterable:

@@ -1,1 +1,1 @@
-"""Dependency trees of sentences, which score their arcs."""
+"""Dependency trees of sentences: `dependencies.py` on `_dependencies.pyx`."""

@@ -1,9 +1,9 @@
 """Dependency trees as a structure: see `inference/dependencies/_arcs.pxd` for scores.
 
 The table of n words is one block of one column of weights, with a row of features for
-each of (n + 1) n arcs, head by head: it is what the oracles read, as it is. A labeling
-has the head of each word, and its keys are its arcs. The arc from a word to itself is
-no key, and its row of features is never read.
+each of (n + 1) n arcs, head by head; oracles read it as it is. A labeling has the head
+of each word, and its keys are its arcs. The arc from a word to itself is no key, and
+its row of features is never read.
 """
 
 from libc.math cimport INFINITY
@@ -30,23 +30,23 @@ from sksstruct.utils._memory cimport reserve
 
 
 cdef enum Flaw:
-    # why heads are no tree
+    # reasons why heads are no allowed tree
     NO_FLAW, NO_HEAD, CYCLE, SECOND_ROOT, CROSSING
 
 
 cdef Flaw flaw_of(Py_ssize_t n, const int32_t* heads, bint projective,
                   bint single_root, Py_ssize_t* word) noexcept nogil:
-    """Return why heads are no tree that is allowed, and one of the words at fault."""
-    cdef Py_ssize_t modifier, above, low, high, _, n_roots = 0
+    """Return the reason why heads are no allowed tree, and a word at fault."""
+    cdef Py_ssize_t modifier, ancestor, low, high, _, n_roots = 0
     for modifier in range(1, n + 1):
         word[0] = modifier
         if not 0 <= heads[modifier - 1] <= n:
             return NO_HEAD
     for modifier in range(1, n + 1):
-        word[0] = above = modifier
+        word[0] = ancestor = modifier
         for _ in range(n):
-            above = heads[above - 1]
-            if above == 0:
+            ancestor = heads[ancestor - 1]
+            if ancestor == 0:
                 break
         else:
             return CYCLE
@@ -58,18 +58,18 @@ cdef Flaw flaw_of(Py_ssize_t n, const int32_t* heads, bint projective,
     if not projective:
         return NO_FLAW
     for modifier in range(1, n + 1):
-        above = heads[modifier - 1]
-        low, high = min(above, modifier), max(above, modifier)
+        ancestor = heads[modifier - 1]
+        low, high = min(ancestor, modifier), max(ancestor, modifier)
         for word[0] in range(low + 1, high):
-            # no arc into a word below an arc comes from outside: of two that cross, in
-            # a tree, there is one that does
+            # words below an arc must have heads within its ends: of two crossing arcs
+            # in a tree, one violates this
             if not low <= heads[word[0] - 1] <= high:
                 return CROSSING
     return NO_FLAW
 
 
 def find_flaw(const int32_t[::1] heads, bint projective, bint single_root):
-    """Say why heads are no tree that is allowed; None if they are one."""
+    """Describe why heads are no allowed tree; None if they are one."""
     cdef Py_ssize_t word = 0
     cdef Flaw flaw = flaw_of(heads.shape[0], &heads[0], projective, single_root, &word)
     if flaw == NO_HEAD:
@@ -92,11 +92,11 @@ cdef class DependencyTrees(Structure):
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As of `Structure`: a head for each word, and a key for each.
+        As in `Structure`: a head and a key for each word.
     projective, single_root : bool
         Whether arcs must not cross, and whether only one word hangs from the root.
     costs : ndarray of shape (n_examples,) or None
-        What a wrong head costs; None for prediction.
+        Cost of a wrong head; None for prediction.
     """
 
     oracles = ("max", "topk", "exp")
@@ -120,7 +120,7 @@ cdef class DependencyTrees(Structure):
                        &word) == NO_FLAW
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
-        # the head is another word than the modifier
+        # no arc leads from a word to itself
         return key // self._sizes[i] != key % self._sizes[i] + 1
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
@@ -136,7 +136,7 @@ cdef class DependencyTrees(Structure):
                       double scale) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i], k
         cdef const int32_t* observed = &self._y_true[self._starts[i]]
-        # all trees lose the same, but for the arcs that are right
+        # all arcs gain the cost, the observed ones lose it again: n entries change
         for k in range(n):
             at.theta[observed[k] * n + k] -= scale * self._costs[i]
         at.constant += scale * self._costs[i] * n
@@ -170,7 +170,7 @@ cdef class DependencyTrees(Structure):
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i], needed, k_most = 1, _
-        # no more than there are choices of heads
+        # at most the number of choices of heads
         for _ in range(n):
             if k_most >= k:
                 break

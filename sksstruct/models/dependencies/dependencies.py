@@ -18,9 +18,9 @@ from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.validation import check_heads, check_weight
 
-# As `LIKELIHOOD_C2` of chains. Of all trees, that of training alone has arcs whose
-# features are all known, so that larger weights tell less of new sentences; chosen from
-# a few values on two treebanks.
+# As `LIKELIHOOD_C2` of chains, but larger: only arcs of training trees were seen with
+# all their features, so that large weights do not carry over to new sentences. Chosen
+# from a few values on two treebanks.
 _LIKELIHOOD_C2 = 0.9
 
 
@@ -30,18 +30,18 @@ class DependencyModel(CompiledModel):
 
     A tree has an arc to each word from its head, which is another word or the root.
     The score of an arc is linear in its features: first-order, or arc-factored, parsing
-    [1]_. The best projective tree is found by Eisner's algorithm, the best
-    tree of all by that of Chu, Liu and Edmonds. ``loss="log"`` is the conditional
-    likelihood, with sums over trees by inside and outside, or by the matrix-tree
-    theorem [2]_.
+    [1]_. The best projective tree is found by Eisner's algorithm, the best tree without
+    this constraint by the algorithm of Chu, Liu and Edmonds. ``loss="log"`` is the
+    conditional likelihood, with sums over trees by the inside-outside algorithm, or by
+    the matrix-tree theorem [2]_.
 
     An input has the features of all arcs of a sentence of n words, an array or CSR
     matrix of shape ((n + 1) n, n_features). Rows are ordered by head, and then by
     modifier: row ``head * n + modifier - 1``, where head 0 is the root and words are 1
     to n. Rows of arcs from a word to itself are ignored, and may be zero. This is the
-    order of `sksstruct.inference.dependency_tree`, and what
-    `sksstruct.feature_extraction.ArcVectorizer` returns. With `arc_features`, an input
-    is whatever this function turns into such features.
+    order of `sksstruct.inference.dependency_tree` and of
+    `sksstruct.feature_extraction.ArcVectorizer`. With `arc_features`, an input is any
+    object that this function turns into such features.
 
     An output is an integer array of shape (n,): the head of each word, 0 for the root.
 
@@ -51,10 +51,10 @@ class DependencyModel(CompiledModel):
     Parameters
     ----------
     projective : bool, default=True
-        Whether arcs must not cross: below each word there is a contiguous part of the
-        sentence. It is an error if observed trees are not so.
+        Whether arcs must not cross: each word and the words below it are contiguous in
+        the sentence. Observed trees that are not projective are an error.
     single_root : bool, default=True
-        Whether exactly one word hangs from the root.
+        Whether the root is the head of exactly one word.
     arc_features : callable or None, default=None
         Function from an input to the features of its arcs.
     loss_normalization : {"mean", "example"} or None, default="mean"
@@ -94,7 +94,7 @@ class DependencyModel(CompiledModel):
     >>> import numpy as np
     >>> from sksstruct import SSVMClassifier
     >>> def arcs(tags):
-    ...     # what is above a verb, a noun and an article, in this order
+    ...     # features: the head of a verb, of a noun and of an article
     ...     kinds = ["root", *tags]
     ...     pairs = [("root", "verb"), ("verb", "noun"), ("noun", "article")]
     ...     rows = [[(h, m) == p for p in pairs] for h in kinds for m in tags]
@@ -116,7 +116,7 @@ class DependencyModel(CompiledModel):
     _from_parts = {"mean_size_": "mean"}
     mean_size_ = None
     _n_columns = 1
-    # every tree has as many arcs: an offset of features changes no difference
+    # all trees have equally many arcs, so that an offset of features has no effect
     _absorbs_centers = False
 
     def _read(self, X, y, sample_weight, seen):
@@ -129,7 +129,7 @@ class DependencyModel(CompiledModel):
 
     @property
     def auto_alpha(self) -> float:  # type: ignore[override]
-        # as of chains, but for the constant of the likelihood
+        # as in chains, with another constant of the likelihood
         if self.is_likelihood:
             return 2.0 * _LIKELIHOOD_C2 / self._total
         return HINGE_ALPHA
@@ -140,7 +140,7 @@ class DependencyModel(CompiledModel):
             check_heads(y[i], 0, f"y[{i}]")
         if not empty:
             return sample_weight
-        # not in place, which may be that of the caller
+        # copied, as the array may be the caller's
         weight = check_weight(sample_weight, len(X)).copy()
         weight[empty] = 0.0
         return weight
@@ -171,7 +171,8 @@ class DependencyModel(CompiledModel):
         self.mean_size_ = float(np.average(sizes, weights=weight))
         trees = self._outputs(X, y)
         if self.follows_scale:
-            # Not of all arcs: of the most, features were not seen in a tree.
+            # arcs of the observed trees only, as most other arcs have features never
+            # seen in one
             arcs = stack(list(map(_arcs, X, trees)))
             self.moments_ = ColumnMoments.of(arcs, np.repeat(weight, sizes))
         return trees
@@ -179,7 +180,7 @@ class DependencyModel(CompiledModel):
     def _output(self, x, y, name):
         n = _n_words(x)
         heads = check_heads(y, n, name)
-        # numbers that 32 bits cannot hold are no words either
+        # clipped to int32; numbers out of range stay invalid
         heads = np.clip(heads, -1, n + 1).astype(np.int32)
         flaw = find_flaw(heads, self.projective, self.single_root) if n else None
         if flaw is not None:
@@ -210,7 +211,7 @@ class DependencyModel(CompiledModel):
         """Probability of each arc, (n + 1, n)."""
         return means.reshape(structure.sizes[i] + 1, structure.sizes[i])
 
-    # ---- the methods of any model ----
+    # ---- methods of all models ----
 
     def loss(self, y: Any, y_hat: Any) -> float:
         y, y_hat = np.asarray(y), np.asarray(y_hat)
@@ -239,7 +240,7 @@ def _arcs(x, heads):
 
 
 def _named(blocks, others):
-    """The weights, of which the block has one column: they are a vector."""
+    """Named weights: a vector, as the block has one column."""
     return {"coef": blocks[0][0][:, 0]}
 
 
@@ -251,5 +252,5 @@ def _is_empty(x):
 
 
 def _n_words(x):
-    """Number of words, by the number of rows."""
+    """Number of words, from the number of rows."""
     return isqrt(x.shape[0])

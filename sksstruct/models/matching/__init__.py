@@ -1,4 +1,4 @@
-"""Bipartite matchings."""
+"""Bipartite matchings: `matching.py` on `_matching.pyx`."""
 
 from sksstruct.models.matching.matching import MatchingModel
 

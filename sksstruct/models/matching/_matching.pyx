@@ -1,13 +1,11 @@
-"""Matchings: rows take columns, and a pair scores <w, f_rc> + b (Taskar et al., 2005).
+"""Matchings of rows to columns; a pair scores <w, f_rc> + b (Taskar et al., 2005).
 
-A labeling is the column that each row takes, or -1 where a matching may leave rows out,
-which scores 0. The table is one block of one column of weights, with a row of features
-for each pair: its entries are the scores of pairs, those of the first row r first. Keys
-are the pairs that are matched.
+A labeling is the column of each row, or -1 for an unmatched row, which scores 0. The
+table is one block of one column of weights, with a row of features for each pair: its
+entries are the scores of pairs, row by row. Keys are the matched pairs.
 
-The loss counts links that are wrong and links that are missed. It is the loss of
-matching nothing plus a cost of each pair that is matched. The cost is negative if the
-pair is right.
+The loss counts wrong links and missed links. It is the loss of matching nothing plus a
+cost of each matched pair, which is negative if the pair is right.
 """
 
 import numpy as np
@@ -27,17 +25,17 @@ cdef class Matchings(Structure):
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As of `Structure`: a column or -1 for each row, and a key for each column.
+        As in `Structure`: a column or -1 for each row, and a key for each column.
     shapes : ndarray of shape (n_examples, 2), intp
         Numbers of rows and columns.
     offsets : ndarray of shape (n_examples + 1,), intp
-        Where the pairs of each example begin.
+        First pair of each example.
     costs : ndarray of shape (n_pairs,) or None
         Change of the loss if a pair is matched.
     constants : ndarray of shape (n_examples,) or None
         The loss of matching nothing.
     complete : bool
-        Whether every row takes a column.
+        Whether every row must be matched.
     """
 
     oracle_note = (
@@ -45,7 +43,7 @@ cdef class Matchings(Structure):
         "loss='log' and smoothing='entropy' are not for matchings; use loss='hinge', "
         "or SmoothedHinge(smoothing='l2'), which takes the k best of them")
     cdef const Py_ssize_t[:, ::1] _shapes
-    # of the pairs of all examples, and of the examples
+    # first pair of each example, costs of all pairs, and constants of the examples
     cdef const Py_ssize_t[::1] _offsets
     cdef const double[::1] _costs, _constants
     cdef bint complete
@@ -53,10 +51,10 @@ cdef class Matchings(Structure):
     def __init__(self, sizes, y_true, max_keys, shapes, offsets, costs, constants,
                  complete):
         self._shapes, self._offsets, self.complete = shapes, offsets, complete
-        # of the assignment: scores, the columns of rows, and memory
+        # scores for the assignment, its columns, and its memory
         self.memory_size = (shapes.prod(axis=1).max(initial=1) + self.max_size
                             + assignment_memory(np.max(shapes, initial=1)))
-        # the same number of pairs may be of other shapes
+        # examples of different shapes may have equally many pairs
         self.meaning += [shapes, complete]
         self._costs, self._constants = costs, constants
 
@@ -74,8 +72,8 @@ cdef class Matchings(Structure):
         for row in range(self._sizes[i]):
             if y[row] >= 0:
                 value[0] += self._costs[first + row * self._shapes[i, 1] + y[row]]
-        # The costs of right pairs cancel the constant up to rounding errors, and the
-        # loss of the observed matching must be zero, not nearly so.
+        # The loss of the observed matching must be exactly zero, but the costs of right
+        # pairs cancel the constant only up to rounding errors.
         if -1e-12 < value[0] < 1e-12:
             value[0] = 0.0
         return 0
@@ -85,7 +83,7 @@ cdef class Matchings(Structure):
         if not in_range(self._sizes[i], y, 0 if self.complete else -1,
                         self._shapes[i, 1]):
             return 0
-        # no column twice
+        # each column at most once
         for row in range(self._sizes[i]):
             for other in range(row):
                 if y[row] >= 0 and y[row] == y[other]:
@@ -96,7 +94,7 @@ cdef class Matchings(Structure):
                               int32_t* keys) except -1 nogil:
         cdef Py_ssize_t row, n_keys = 0
         for row in range(self._sizes[i]):
-            # a row that is left out has no features
+            # an unmatched row has no features
             if y[row] >= 0:
                 keys[n_keys] = <int32_t> (row * self._shapes[i, 1] + y[row])
                 n_keys += 1
@@ -109,24 +107,24 @@ cdef class Matchings(Structure):
         cdef Py_ssize_t n_rows = self._shapes[i, 0], n_columns = self._shapes[i, 1]
         cdef Py_ssize_t* columns = <Py_ssize_t*> (at.memory + n_rows * n_columns)
         cdef double* memory = at.memory + n_rows * n_columns + self.max_size
-        cdef bint turned = n_rows > n_columns
+        cdef bint flipped = n_rows > n_columns
         cdef Py_ssize_t row, column, k, n = min(n_rows, n_columns)
         cdef double score
-        # The assignment is complete, of the shorter side to the longer. Pairs that
-        # score less than nothing count as nothing, and are taken out of it again.
+        # A complete assignment of the shorter side to the longer. Without `complete`,
+        # scores below zero count as zero, and such pairs are removed again.
         for row in range(n_rows):
             for column in range(n_columns):
                 score = at.theta[row * n_columns + column]
                 if score < 0.0 and not self.complete:
                     score = 0.0
-                k = column * n_rows + row if turned else row * n_columns + column
+                k = column * n_rows + row if flipped else row * n_columns + column
                 at.memory[k] = score
         if not assign(n, max(n_rows, n_columns), at.memory, memory, columns):
             raise ValueError(f"example {i} has no matching that is allowed")
         for row in range(n_rows):
             y[row] = -1
         for k in range(n):
-            row, column = columns[k] if turned else k, k if turned else columns[k]
+            row, column = columns[k] if flipped else k, k if flipped else columns[k]
             if self.complete or at.theta[row * n_columns + column] > 0.0:
                 y[row] = <int32_t> column
         return 0
@@ -149,13 +147,13 @@ cdef class Matchings(Structure):
         for row in range(n_rows):
             memcpy(scores, at.theta + row * n_columns, n_columns * sizeof(double))
             scores += n_columns
-            # to stay without a column scores 0
+            # the last entry of a row, for no column, scores 0
             if not self.complete:
                 scores[0] = 0.0
                 scores += 1
         count = search.find(k)
         own.make_room(count, n_rows)
-        # the labelings of all ranks, one after the other
+        # consecutive labelings of all ranks
         for entry in range(count * n_rows):
             own.labelings[entry] = search.labeling(0)[entry]
             if own.labelings[entry] == n_columns:

@@ -1,4 +1,4 @@
-"""Bipartite matchings: word alignment, keypoints."""
+"""Bipartite matchings, as in word alignment and the matching of keypoints."""
 
 import itertools
 import warnings
@@ -37,10 +37,10 @@ class MatchingModel(CompiledModel):
         Otherwise rows can stay unmatched, with score 0.
     fit_intercept : bool, default=True
         Whether the score of a pair has a bias. Without it, a pair is matched only if
-        its features alone score above 0. Has no effect if `complete`, where all
+        its features alone score above 0. No effect with `complete`, as all complete
         matchings have the same number of pairs.
     false_cost : float, default=0.5
-        Cost of a pair that is matched and should not be.
+        Cost of a matched pair that is no link.
     miss_cost : float, default=0.5
         Cost of a missed link. The loss is the sum of the costs, divided according to
         `loss_normalization`, by default by the number of links. For complete matchings
@@ -159,7 +159,7 @@ class MatchingModel(CompiledModel):
         return BoundTable([block], structure, example_weights, _named)
 
     def _costs(self, links, target):
-        """Change of the loss by matching each pair, and the loss of matching none."""
+        """Change of the loss by each matched pair, and the loss of matching nothing."""
         rows = np.flatnonzero(target >= 0)
         size = divisor(self.loss_normalization, _size(target), self.mean_size_)
         pairs = np.where(links == 0, self.false_cost / size, 0.0)
@@ -168,7 +168,7 @@ class MatchingModel(CompiledModel):
 
     def _predict(self, X, weights, n_jobs=None):
         outputs, scores = super()._predict(X, weights, n_jobs)
-        # one input may well have no links, all of many hardly
+        # a single input may well have no links, but hardly all of several inputs
         if len(X) > 1 and not any((y >= 0).any() for y in outputs):
             warnings.warn(
                 "all predicted matchings are empty: no pair of X has a score above 0. "
@@ -179,7 +179,7 @@ class MatchingModel(CompiledModel):
             )
         return outputs, scores
 
-    # ---- the methods of any model ----
+    # ---- methods of all models ----
 
     def loss(self, y: Any, y_hat: Any) -> float:
         y_hat = np.asarray(y_hat)
@@ -199,8 +199,8 @@ class MatchingModel(CompiledModel):
     def labelings(self, x: Any) -> Iterable:
         n, m = np.shape(x)[:2]
         for columns in itertools.product(range(-1 + self.complete, m), repeat=n):
-            taken = [c for c in columns if c >= 0]
-            if len(set(taken)) == len(taken):
+            matched = [c for c in columns if c >= 0]
+            if len(set(matched)) == len(matched):
                 yield np.array(columns, dtype=np.intp)
 
     def _smallest(self):
@@ -208,7 +208,7 @@ class MatchingModel(CompiledModel):
 
 
 def _named(blocks, others):
-    """Names of the weights, of which a block has one column: it is a vector."""
+    """Named weights: a vector, as the block has one column."""
     coef, intercept = blocks[0]
     return {"coef": coef[:, 0], "intercept": intercept}
 
@@ -223,7 +223,7 @@ def _most(columns):
 
 
 def _links(y, shape, name):
-    """Observed links: 1, 0, or -1 where both would be right."""
+    """Observed links: 1, 0, or -1 for pairs that are right with or without a link."""
     try:
         y = np.asarray(y)
     except ValueError:
@@ -241,8 +241,8 @@ def _links(y, shape, name):
             )
         return y.astype(np.int8)
     n, m = shape
-    taken = y[y >= 0]
-    if len(y) != n or y.min() < -1 or y.max() >= m or len(set(taken)) < len(taken):
+    matched = y[y >= 0]
+    if len(y) != n or y.min() < -1 or y.max() >= m or len(set(matched)) < len(matched):
         raise ValueError(
             f"{name} must give each of {n} rows a different column below {m}, or -1"
         )

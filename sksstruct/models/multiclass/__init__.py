@@ -1,4 +1,4 @@
-"""Classes."""
+"""One of several classes: `multiclass.py` on `_multiclass.pyx`."""
 
 from sksstruct.models.multiclass.multiclass import MulticlassModel
 

@@ -1,8 +1,8 @@
-"""Multiclass classification: a row of scores, of which a labeling picks one.
+"""Multiclass classification: a row of scores, from which a labeling picks one.
 
-score(k) = <W[:, k], x> + bias[k]; with costs C the structured hinge is that of Crammer
-and Singer (2001), max_k C[y, k] + score(k) - score(y). A labeling is one class, and its
-one key is the class.
+score(k) = <W[:, k], x> + bias[k]; with costs C the structured hinge is the one of
+Crammer and Singer (2001), max_k C[y, k] + score(k) - score(y). A labeling is one class,
+which is also its only key.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from sksstruct.utils._simd cimport sks_exp_row, sks_rescale
 from sksstruct.models.tables._table import block_ld
 
 
-# final: nobody derives from it
+# final: spares virtual calls
 @cython.final
 cdef class Classes(Structure):
     """Classes of examples.
@@ -26,7 +26,7 @@ cdef class Classes(Structure):
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As of `Structure`: one class, and one key.
+        As in `Structure`: one class, and one key.
     n_labels : int
         Number of classes.
     costs : ndarray of shape (n_labels, n_labels) or None
@@ -35,7 +35,7 @@ cdef class Classes(Structure):
     """
 
     oracles = ("max", "topk", "exp", "projection")
-    # finding the best of a table is nothing beside filling it
+    # finding the best class takes little time beside computing scores
     oracle_cost = 1.0
     cdef readonly Py_ssize_t n_labels, ld
     cdef readonly object costs
@@ -45,7 +45,7 @@ cdef class Classes(Structure):
     def __init__(self, sizes, y_true, max_keys, n_labels, costs=None):
         self.n_labels, self.ld = n_labels, block_ld(n_labels)
         self._uniform, self.one_entry = costs is None, True
-        # scaled scores of the exp oracle
+        # scores of the exp oracle, divided by mu
         self.memory_size = self.ld
         if costs is not None:
             self._costs = self.costs = np.ascontiguousarray(costs, dtype=np.float64)
@@ -55,7 +55,7 @@ cdef class Classes(Structure):
     cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
         cdef Py_ssize_t label
-        # one number for all classes, without a table that would have to be read
+        # uniform costs need no table, which would have to be read
         if self._uniform:
             for label in range(self.n_labels):
                 at.theta[label] += scale
@@ -70,7 +70,7 @@ cdef class Classes(Structure):
     cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef Py_ssize_t label, best = 0
-        # strictly larger only: the lowest class wins a tie
+        # strictly larger, so that the lowest class wins a tie
         for label in range(1, self.n_labels):
             if at.theta[label] > at.theta[best]:
                 best = label
@@ -86,7 +86,7 @@ cdef class Classes(Structure):
         high = sks_exp_row(self.n_labels, ld, at.memory, means, &low)
         for label in range(self.n_labels):
             total += means[label]
-        # without any class that is possible, means are zero
+        # if all classes are forbidden, means stay zero
         if high > -INFINITY:
             sks_rescale(ld, 1.0 / total, means)
         value[0] = mu * (high + log(total))
@@ -103,7 +103,7 @@ cdef class Classes(Structure):
         return count
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        # also of the observed class, which costs nothing in either case
+        # the observed class has loss 0 in both cases
         if self._uniform:
             value[0] = y[0] != self._y_true[i]
         else:

@@ -23,7 +23,7 @@ from sksstruct.utils.labels import shown
 from sksstruct.utils.packed import compact_rows
 from sksstruct.utils.sparse_input import validate_rows
 
-# Mean squares of features that dual ascent can do with, times n alpha mu.
+# Largest mean square of the features, over n alpha mu, for dual ascent.
 MOST_STEEP = 200.0
 
 
@@ -31,8 +31,8 @@ class BoundClasses(BoundTable):
     """Classes with their data: one block, and a row for each example."""
 
     def quick_ascent(self, alpha):
-        # Passes grow with the squares of the features against n alpha mu, those of
-        # L-BFGS much less; the limit is as measured on digits and letters.
+        # Dual ascent takes passes in proportion to the mean square of the features over
+        # n alpha mu, L-BFGS far fewer; the limit was measured on digits and letters.
         X = self.features[0]
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         square = squares.sum() / len(self.sizes) + self.has_bias[0]
@@ -105,7 +105,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
             np.arange(len(classes)),
             np.array([facts.counts[label] for label in classes.tolist()]),
         )
-        # samples of weight zero are no part of a block, which counts them before
+        # blocks count samples before factors apply, so that none may become zero
         if not (np.isfinite(self._factors).all() and (self._factors > 0.0).all()):
             raise ValueError("class_weight must be finite, and positive with parts")
         if self.follows_scale:
@@ -172,7 +172,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
         self._score_function = score_function
 
     def _blocks(self, weights):
-        """Weights (n_classes, n_features) and biases, views of the flat ones."""
+        """Weights (n_classes, n_features) and biases, as views of flat weights."""
         n_rows, ld = self.n_features_ + self.fit_intercept, block_ld(len(self.classes_))
         rows = weights[: n_rows * ld].reshape(n_rows, ld)[:, : len(self.classes_)]
         if self.fit_intercept:
@@ -229,7 +229,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
         """Accuracy."""
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
-    # ---- the methods of any model, for one sample ----
+    # ---- methods of all models, for one sample ----
 
     def joint_feature(self, x: Any, y: Any) -> Any:
         k = self._number(y)
@@ -258,14 +258,14 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
         return list(self.classes_)
 
     def _number(self, y):
-        found = np.flatnonzero(self.classes_ == y)
-        if not len(found):
+        places = np.flatnonzero(self.classes_ == y)
+        if not len(places):
             raise ValueError(
                 f"{shown(y)!r:.80} is not one of the classes {self.classes_}"
             )
-        return int(found[0])
+        return int(places[0])
 
 
 def _padded(values):
-    """Values with zeros up to whole cache lines, as in flat weights."""
+    """Values padded by zeros to whole cache lines, as flat weights are."""
     return np.concatenate([values, np.zeros(-len(values) % 8)])

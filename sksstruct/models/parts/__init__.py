@@ -1,4 +1,4 @@
-"""Parts on a grid."""
+"""Parts on a grid: `parts.py` on the structure `placements.py` and `_parts.pyx`."""
 
 from sksstruct.models.parts.parts import PartsModel
 

@@ -8,22 +8,21 @@ e = (u, v) of type t, by rows and by columns (Osokin et al., 2016, I.4):
         + sum_e linear_{e,t} . d_e - quadratic_{e,t} . d_e^2 + bias_{e,t}
         + sum_e F[l_u] . V[:, (e, t, 0)] + F[l_v] . V[:, (e, t, 1)]
 
-quadratic >= 0, so that messages are distance transforms. The last line is there if
-types depend on the image; edges without types have none of it, and no bias_{e,t}. The
-loss is the mean over the parts of min(1, |l_p - truth_p|^2 / unit^2).
+quadratic >= 0, so that messages are distance transforms. The last line is for types
+whose scores depend on the image; edges without types have neither it nor bias_{e,t}.
+The loss is the mean over the parts of min(1, |l_p - truth_p|^2 / unit^2).
 
 A labeling is the position of each part, row * width + column, and then the type of each
-edge, if there are types. The first table has a row for each position and a column for
-each part; rows are `ld` apart, the parts and a padding. A second one, for V, has two
-columns for each type of each edge.
+edge, if there are types. The first table has a row of ld >= n_parts entries for each
+position, the parts and padding. A second table, for V, has two columns for each type of
+each edge.
 
-The features of a spring depend on the labeling: its keys, one for each displacement of
-a spring, lie beyond the tables. Springs, one for each type of an edge, are numbered
+The features of a spring depend on the labeling, so that its keys, one for each
+displacement, lie beyond the tables. Springs, one for each type of an edge, are numbered
 edge by edge. Displacements are between 1 - height and height - 1, and 1 - width and
 width - 1; keys count them from zero, spring by spring, the rows first. The weights of a
 spring (linear by rows and by columns, then quadratic, then the bias of its type) lie
-beyond those of the blocks, and each is a row of its own. An axis is 0 for rows, 1 for
-columns.
+beyond the blocks, and each is a row of its own. An axis is 0 for rows, 1 for columns.
 """
 
 from libc.math cimport INFINITY
@@ -41,42 +40,42 @@ from sksstruct.utils._pointers cimport const_doubles, const_intps
 
 cdef inline double miss(PartsKernel model, Py_ssize_t i, Py_ssize_t part,
                         Py_ssize_t position) noexcept nogil:
-    """Return what a part at some position adds to the loss."""
+    """Return the loss of a part at a position."""
     cdef Py_ssize_t width = model._shapes[2 * i + 1]
     cdef Py_ssize_t observed = model._y_true[model._starts[i] + part]
     cdef double row = position // width - observed // width
     cdef double column = position % width - observed % width
     cdef double square = (row * row + column * column) / (
         model._units[i] * model._units[i])
-    # a part that is lost costs the same wherever it is
+    # the cost is capped: a lost part costs the same at any distance
     return (square if square < 1.0 else 1.0) / model.n_parts
 
 
 cdef class PartsKernel(Structure):
     """Positions of parts, and types of edges; see `Parts`, the subclass in Python."""
 
-    # height and width of each image, the ends of each edge
+    # height and width of each image; the ends of each edge
     cdef const Py_ssize_t* _shapes
     cdef const Py_ssize_t* _edges
-    # of each image; of each spring, for rows and for columns
+    # units of each image; offsets and scales of each spring, for rows and columns
     cdef const double* _units
     cdef const double* _offsets
     cdef const double* _scales
-    # lengths of the rows of the two tables; zero without the second one
+    # lengths of the rows of the two tables; zero without the second table
     cdef readonly Py_ssize_t n_parts, ld, type_ld
-    # whether edges have types; each of these is a spring then
+    # whether edges have types, each of which is a spring
     cdef readonly bint typed
     cdef Py_ssize_t _n_edges, _n_types
     cdef readonly Py_ssize_t n_springs
     cdef Tree _tree
-    # what keeps the memory alive that is pointed to
-    cdef object _owned
+    # arrays that the pointers point into
+    cdef object _arrays
 
     def set_tables(self, Py_ssize_t n_parts, Py_ssize_t ld, Py_ssize_t type_ld, shapes,
                    units):
         """Set the sizes of tables and of images, and the units of the loss, or None."""
         self.n_parts, self.ld, self.type_ld = n_parts, ld, type_ld
-        self._owned = [shapes, units]
+        self._arrays = [shapes, units]
         self._shapes = const_intps(shapes)
         if units is not None:
             self._units = const_doubles(units)
@@ -86,22 +85,22 @@ cdef class PartsKernel(Structure):
         """Set the edges, and the springs, one for each type of each edge."""
         cdef Py_ssize_t i
         self._tree, self.typed = tree, typed
-        self._owned += [edges, offsets, scales]
+        self._arrays += [edges, offsets, scales]
         self._edges, self._n_edges = const_intps(edges), len(edges)
         self._offsets, self._scales = const_doubles(offsets), const_doubles(scales)
         self.n_springs, self.most_other_keys = len(offsets), most_keys
         self._n_types = self.n_springs // max(self._n_edges, 1)
         self.others_of_key = 4 + typed
         self.n_others = self.others_of_key * self.n_springs
-        # the largest image need not be the one that takes most memory
+        # all images are tried, as the largest need not take the most memory
         for i in range(0 if typed else self.n_examples):
             self.memory_size = max(self.memory_size, self._sums_memory(
                 self._shapes[2 * i], self._shapes[2 * i + 1]))
 
-    # ---- springs: keys and rows of weights beyond those of the tables ----
+    # ---- springs: keys and weights beyond the tables ----
 
     cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
-        # a key for each displacement
+        # a key for each displacement of each spring
         return self.n_springs * (
             (2 * self._shapes[2 * i] - 1) * (2 * self._shapes[2 * i + 1] - 1))
 
@@ -111,7 +110,7 @@ cdef class PartsKernel(Structure):
         cdef Py_ssize_t n_rows = 2 * self._shapes[2 * i] - 1
         cdef Py_ssize_t n_columns = 2 * self._shapes[2 * i + 1] - 1
         cdef Py_ssize_t number = key // (n_rows * n_columns)
-        # the middle of either axis stands for no displacement at all
+        # the middle of both axes is no displacement
         cdef Py_ssize_t row = key // n_columns - number * n_rows - n_rows // 2
         cdef Py_ssize_t column = key % n_columns - n_columns // 2
         cdef const double* offset = self._offsets + 2 * number
@@ -122,25 +121,25 @@ cdef class PartsKernel(Structure):
 
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* others) noexcept nogil:
-        cdef double[2] moved
-        cdef Py_ssize_t axis, number = self._spring_of(i, key, moved)
-        cdef const double* own = others + self.others_of_key * number
-        cdef double value = own[4] if self.typed else 0.0
+        cdef double[2] displacement
+        cdef Py_ssize_t axis, number = self._spring_of(i, key, displacement)
+        cdef const double* weights = others + self.others_of_key * number
+        cdef double value = weights[4] if self.typed else 0.0
         for axis in range(2):
-            value += (own[axis] * moved[axis]
-                      - own[2 + axis] * moved[axis] * moved[axis])
+            value += (weights[axis] * displacement[axis]
+                      - weights[2 + axis] * displacement[axis] * displacement[axis])
         return value
 
     cdef Py_ssize_t add_other(self, Py_ssize_t i, Py_ssize_t key, double change,
                               double* others) except -1 nogil:
-        cdef double[2] moved
-        cdef Py_ssize_t axis, number = self._spring_of(i, key, moved)
-        cdef double* own = others + self.others_of_key * number
+        cdef double[2] displacement
+        cdef Py_ssize_t axis, number = self._spring_of(i, key, displacement)
+        cdef double* weights = others + self.others_of_key * number
         for axis in range(2):
-            own[axis] += change * moved[axis]
-            own[2 + axis] -= change * moved[axis] * moved[axis]
+            weights[axis] += change * displacement[axis]
+            weights[2 + axis] -= change * displacement[axis] * displacement[axis]
         if self.typed:
-            own[4] += change
+            weights[4] += change
         return self.others_of_key * number
 
     # ---- labelings and their losses ----
@@ -155,10 +154,11 @@ cdef class PartsKernel(Structure):
         cdef Py_ssize_t height = self._shapes[2 * i], width = self._shapes[2 * i + 1]
         cdef Py_ssize_t part, edge, number, row, column, u, v, second
         cdef Py_ssize_t end = height * width * self.ld, count = self.n_parts
-        # no key twice: parts have columns of their own, and springs ranges of keys
+        # no key twice: parts have different columns, and springs different ranges of
+        # keys
         for part in range(self.n_parts):
             keys[part] = <int32_t> (y[part] * self.ld + part)
-        # types have columns of their own, too, one for each end
+        # types have different columns too, one for each end
         if self.type_ld:
             second = self.type_ld
             for edge in range(self._n_edges):
@@ -208,7 +208,7 @@ cdef class PartsKernel(Structure):
 
     cdef Py_ssize_t _sums_memory(self, Py_ssize_t height,
                                  Py_ssize_t width) noexcept nogil:
-        """Return how many numbers of memory `expect` needs for an image."""
+        """Return the number of floats that `expect` needs for an image."""
         return (self.n_parts * height * grid_ld(width)
                 + scratch_size(self.n_parts, height, width)
                 + self._n_edges * (4 + <Py_ssize_t> sizeof(Spring) // 8) + 1)
@@ -228,7 +228,7 @@ cdef class PartsKernel(Structure):
         value[0] = at.constant + mu * sum_product(
             self._tree, height, width, springs, grids, scratch, moments)
         memset(means, 0, (end + 4 * n_edges) * sizeof(double))
-        # without any placement that is allowed
+        # all placements are forbidden
         if value[0] == -INFINITY:
             return 0
         self._store_grids(i, grids, means)
@@ -236,29 +236,29 @@ cdef class PartsKernel(Structure):
             for axis in range(2):
                 scale = self._scales[2 * edge + axis]
                 means[end + 4 * edge + axis] = moments[4 * edge + axis] / scale
-                # quadratic weights count against the score
+                # quadratic terms are subtracted from the score
                 means[end + 4 * edge + 2 + axis] = (
                     -moments[4 * edge + 2 + axis] / (scale * scale))
         return 0
 
     cdef void _load_springs(self, const double* others, double factor,
                             Spring* springs) noexcept nogil:
-        """Write the springs in positions: weights are of displacements in units."""
+        """Write the springs; their weights become ones of positions, not of units."""
         cdef Py_ssize_t edge, axis
-        cdef const double* own
+        cdef const double* weights
         cdef double scale
         for edge in range(self._n_edges):
-            own = others + 4 * edge
+            weights = others + 4 * edge
             for axis in range(2):
                 scale = self._scales[2 * edge + axis]
                 springs[edge].offset[axis] = self._offsets[2 * edge + axis]
-                springs[edge].linear[axis] = factor * own[axis] / scale
+                springs[edge].linear[axis] = factor * weights[axis] / scale
                 springs[edge].quadratic[axis] = (
-                    factor * own[2 + axis] / (scale * scale))
+                    factor * weights[2 + axis] / (scale * scale))
 
     cdef void _load_grids(self, Py_ssize_t i, double factor, const double* table,
                           double* grids) noexcept nogil:
-        """Write a grid for each part, where tables have a row for each position."""
+        """Write a grid for each part, from tables with a row for each position."""
         cdef Py_ssize_t height = self._shapes[2 * i], width = self._shapes[2 * i + 1]
         cdef Py_ssize_t ld = grid_ld(width), part, row, column
         for part in range(self.n_parts):
@@ -272,7 +272,7 @@ cdef class PartsKernel(Structure):
 
     cdef void _store_grids(self, Py_ssize_t i, const double* grids,
                            double* table) noexcept nogil:
-        """The inverse of `_load_grids`."""
+        """Copy grids into a table: the inverse of `_load_grids`."""
         cdef Py_ssize_t height = self._shapes[2 * i], width = self._shapes[2 * i + 1]
         cdef Py_ssize_t part, row, column
         for part in range(self.n_parts):

@@ -57,10 +57,10 @@ class PartsModel(CompiledModel):
     edges_ : ndarray of shape (n_edges, 2)
         Pairs of parts.
     offsets_ : ndarray of shape (n_edges, 2) or (n_edges, n_types, 2)
-        Mean displacement of the second part from the first; of each type the center of
+        Mean displacement of the second part from the first; for each type the center of
         its cluster.
     scales_ : ndarray of shape (n_edges, 2)
-        Units of deviations from it: half the mean height and width of the images.
+        Units of deviations from the mean: half the mean height and width of images.
 
     Notes
     -----
@@ -68,9 +68,9 @@ class PartsModel(CompiledModel):
     ``intercept_`` (n_parts,), ``linear_`` and ``quadratic_`` (n_edges, 2). With
     ``n_types > 1`` the last two are of shape (n_edges, n_types, 2), and there are
     ``type_intercept_`` (n_edges, n_types) and, with `type_features`, ``type_coef_``
-    (n_edges, n_types, 2, n_features). `decode` and `labelings` return pairs (positions,
-    types) then, `predict` and `predict_topk` of the classifier positions only, those
-    that are best with their best types.
+    (n_edges, n_types, 2, n_features). `decode` and `labelings` then return pairs
+    (positions, types); `predict` and `predict_topk` of the classifier return the best
+    positions, each with its best types left out.
 
     References
     ----------
@@ -104,7 +104,7 @@ class PartsModel(CompiledModel):
 
     @property
     def _from_parts(self):
-        # clusters of displacements are those of all data
+        # clusters need the displacements of all data
         means = {"offsets_": "mean", "scales_": "mean"}
         return means if self.n_types == 1 else None
 
@@ -139,8 +139,9 @@ class PartsModel(CompiledModel):
         else:
             self.offsets_ = self._clusters(moves, weight)
         size = np.average([x.shape[:2] for x in X], axis=0, weights=weight)
-        # Keeps features of springs at about 1. In units of their spread, parts that are
-        # far off would outweigh all else, and training would take ten times as long.
+        # Keeps features of springs at about 1. In units of their standard deviation,
+        # distant parts would outweigh all else, and training would take ten times as
+        # long.
         self.scales_ = np.broadcast_to(size / 2.0, moves.shape[1:]).copy()
         return self._outputs(X, y)
 
@@ -148,18 +149,18 @@ class PartsModel(CompiledModel):
         """Centers of the displacements of each edge, ordered by rows and columns."""
         out = np.empty((len(self.edges_), self.n_types, 2))
         for k, edge in enumerate(self.edges_.tolist()):
-            there = len(np.unique(moves[:, k], axis=0))
-            if there < self.n_types:
+            n_moves = len(np.unique(moves[:, k], axis=0))
+            if n_moves < self.n_types:
                 raise ValueError(
-                    f"n_types={self.n_types}: the training data has {there} different "
+                    f"n_types={self.n_types}: the training data has {n_moves} different "
                     f"displacements of the edge {tuple(edge)}"
                 )
-            # which takes longer to import than all models
+            # imported here, as the import takes longer than that of all models
             from sklearn.cluster import KMeans
 
             means = KMeans(self.n_types, n_init=10, random_state=0)
             means.fit(moves[:, k].astype(np.float64), sample_weight=weight)
-            # the numbers of clusters mean nothing
+            # sorted, as the numbers of clusters are arbitrary
             order = np.lexsort(means.cluster_centers_.T[::-1])
             out[k] = means.cluster_centers_[order]
         return out
@@ -222,7 +223,7 @@ class PartsModel(CompiledModel):
         return np.concatenate([z[:, 0] * x.shape[1] + z[:, 1], types]).astype(np.int32)
 
     def _placed(self, output):
-        """The positions of an output."""
+        """The positions of an output, without types."""
         return output[0] if self.n_types > 1 else output
 
     def _shown(self, x, labeling):
@@ -232,7 +233,7 @@ class PartsModel(CompiledModel):
 
     def _predict(self, X, weights, n_jobs=None):
         outputs, scores = super()._predict(X, weights, n_jobs)
-        # as they are given: types are the model's own
+        # without types, as in the outputs given to `fit`
         return [self._placed(z) for z in outputs], scores
 
     def _predict_topk(self, X, weights, k):
@@ -242,7 +243,7 @@ class PartsModel(CompiledModel):
     def _topk(self, x, weights, k):
         if self.n_types == 1:
             return super()._topk(x, weights, k)
-        # labelings, which training takes, may be the same placement with other types
+        # different labelings may be one placement with different types
         model, weights = self._ready([x], weights)
         workspace = model.workspace(weights)
         model.labeling(workspace, 0)  # forms the scores
@@ -281,7 +282,7 @@ class PartsModel(CompiledModel):
         if has_type_features:
             blocks.append((features, offsets, 2 * n_springs, False))
             most_keys += 2 * n_edges
-        # labelings have types, and these have a bias
+        # labelings include types, which have a bias
         structure = Parts(
             np.full(len(X), self.n_parts_ + typed * n_edges),
             labels,
@@ -305,7 +306,7 @@ class PartsModel(CompiledModel):
         table = means[: height * width * structure.ld].reshape(height, width, -1)
         return np.ascontiguousarray(table.transpose(2, 0, 1)[: structure.n_parts])
 
-    # ---- the methods of any model ----
+    # ---- methods of all models ----
 
     def loss(self, y: Any, y_hat: Any) -> float:
         y = self._placed(self._output(None, y, "y"))
@@ -326,7 +327,7 @@ class PartsModel(CompiledModel):
 
 
 def _named(structure, blocks, others):
-    """Names of the weights: of parts, of springs, and of types."""
+    """Named weights of parts, springs and types."""
     coef, intercept = blocks[0]
     linear, quadratic, bias = structure.springs(others)
     views = {

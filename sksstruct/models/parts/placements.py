@@ -1,6 +1,6 @@
-"""Positions of parts and types of edges, as bound models see them.
+"""Positions of parts and types of edges: the structure of bound models.
 
-`_parts.pyx` states the score, labelings and tables.
+Score, labelings and tables: see `_parts.pyx`.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ class Parts(PartsKernel):
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As of `Structure`.
+        As in `Structure`.
     n_parts : int
         Number of parts.
     shapes : ndarray of shape (n_examples, 2), intp
@@ -26,7 +26,7 @@ class Parts(PartsKernel):
     edges : ndarray of shape (n_edges, 2), intp
         Pairs of parts.
     offsets : ndarray of shape (n_edges, 2) or (n_edges, n_types, 2)
-        Mean displacements, of each type if edges have types, for rows and for columns.
+        Mean displacements of edges, or of their types, for rows and for columns.
     scales : ndarray of shape (n_edges, 2)
         Units of the remaining displacements.
     type_features : bool
@@ -35,7 +35,7 @@ class Parts(PartsKernel):
         Distances at which a part counts as lost; None for prediction.
     """
 
-    # a certificate within 1% takes 64 passes with sums, and is far after 200 with k = 5
+    # sums prove a gap of 1% in 64 passes; k = 5 is far from it after 200
     prefers_sums = True
 
     def __init__(
@@ -51,7 +51,7 @@ class Parts(PartsKernel):
         type_features,
         units,
     ):
-        # for oracles that are not compiled, and for estimators
+        # for `find` and `find_topk` in Python, and for estimators
         self.shapes, self.edges = shapes, edges
         self.offsets, self.scales = offsets, scales
         typed = offsets.ndim == 3
@@ -68,10 +68,11 @@ class Parts(PartsKernel):
             np.repeat(scales, n_types, axis=0),
             most_keys,
         )
-        # positions are numbered by the widths, and tables may be as long with others
+        # the shapes tell the meaning of positions, as tables of equal length may differ
+        # in width
         self.meaning.extend([shapes, edges])
         if typed:
-            # types are those of their offsets
+            # types are identified by their offsets
             self.meaning.append(offsets)
 
     @property
@@ -90,7 +91,9 @@ class Parts(PartsKernel):
     def springs(self, others):
         """Return views of the linear and quadratic weights, and of the bias or None.
 
-        The first two are of shape (n_edges, 2); with types (n_edges, n_types, 2).
+        Linear and quadratic weights have shape (n_edges, 2), with types (n_edges,
+        n_types,
+        2).
         """
         shape = self.offsets.shape[: self.offsets.ndim - 1]
         table = others.reshape(*shape, self.others_of_key)
@@ -102,7 +105,7 @@ class Parts(PartsKernel):
         height, width = self.shapes[i].tolist()
         end = height * width * self.ld
         table = theta[:end].reshape(height, width, self.ld)
-        # an image for each part, where tables have a row for each position
+        # a grid for each part, from a table with a row for each position
         unary = np.ascontiguousarray(table[:, :, : self.n_parts].transpose(2, 0, 1))
         linear, quadratic, bias = self.springs(others)
         scales, ends = self.scales, None
@@ -112,7 +115,7 @@ class Parts(PartsKernel):
             table = theta[end:].reshape(height * width, self.type_ld)
             table = table[:, : 2 * self.n_springs]
             ends = np.ascontiguousarray(table.T).reshape(*bias.shape, 2, height, width)
-        # in positions: the weights are of displacements in units
+        # weights for displacements in positions rather than units
         return unary, (
             self.edges,
             self.offsets,
@@ -145,7 +148,7 @@ class Parts(PartsKernel):
         ).astype(np.int32)
 
     def _best_types(self, cells, width, offsets, quadratic, linear, bias, ends):
-        """Return the first best type of each edge at given positions."""
+        """Return the best type of each edge at given positions; the first of ties."""
         places = np.stack(np.divmod(cells, width), axis=1)
         u, v = self.edges.T
         moved = (places[v] - places[u])[:, None] - offsets

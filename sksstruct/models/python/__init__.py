@@ -1,1 +1,1 @@
-"""Models that are written in Python."""
+"""Models written in Python: `python.py`, which solvers call through `_python.pyx`."""

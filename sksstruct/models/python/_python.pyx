@@ -1,6 +1,6 @@
-"""The door through which solvers reach models that are written in Python.
+"""The compiled interface of solvers to models written in Python.
 
-What the methods below ask for is stated, and done, in `python.py`.
+`python.py` implements the methods that are called below.
 """
 
 from cpython.buffer cimport PyBUF_WRITE
@@ -11,18 +11,18 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 
 cdef class PythonModel(BoundModel):
-    """Calls of a subclass in Python, which knows outputs by their numbers."""
+    """Calls methods of a subclass in Python, in which outputs have numbers."""
 
     def set_weights(self, Py_ssize_t n_weights, Py_ssize_t n_outputs):
-        """Set the number of weights, and of different outputs of one example."""
+        """Set the number of weights, and the largest number of an example's outputs."""
         self.n_weights = n_weights
-        # what a visit takes is not known; oracles in Python are never cheap
+        # the cost of a visit is unknown, and assumed high, as oracles are in Python
         self.max_keys, self.key_space, self.visit_work = 1, n_outputs, 1e6
 
     # ---- potentials and labelings ----
 
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
-        # the methods of the model read weights, and there is nothing to prepare
+        # nothing to prepare: the model's methods read the weights
         return 0
 
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
@@ -108,7 +108,7 @@ cdef class PythonModel(BoundModel):
     # ---- inner products ----
 
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil:
-        # products of vectors that are kept, against one more call of the oracle
+        # products of stored vectors cost less than another oracle call
         return 1
 
     cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y,

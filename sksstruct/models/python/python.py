@@ -1,16 +1,16 @@
-"""Models that are written in Python, as solvers see them.
+"""Models written in Python, bound to data for solvers.
 
-Outputs of an example are numbered in the order in which they first occur. The observed
-one has the number 0. A labeling is one number. Mean parameters are the weights of
-outputs: keys are numbers again, and a change d is a list of (number, coefficient). With
-joint feature vectors phi and the loss L_i(y),
+Outputs of an example are numbered in the order in which they first occur; the observed
+output is number 0. A labeling is one number. Mean parameters are the weights of
+outputs: their keys are numbers, too, and a change d is a list of (number, coefficient).
+With joint feature vectors phi and the loss L_i(y),
 
     value(y) = L_i(y) + <w, phi(x_i, y)>
     g        = A_i^T d = sum of coefficient phi(x_i, y) over the list
 
-Joint feature vectors are kept while their memory lasts; others are formed again. All
-of this needs the interpreter, as the methods of the model do. What counts is how often
-these are called.
+Joint feature vectors are stored as long as memory lasts, and formed again when needed.
+All of this runs in the interpreter, as the methods of the model do, so that the number
+of their calls determines the time.
 """
 
 import pickle
@@ -24,19 +24,19 @@ from sksstruct.models.protocols._bound_model import Workspace
 from sksstruct.models.python._python import PythonModel
 from sksstruct.models.tables._box import fill_bounds
 
-# Bytes of joint feature vectors that are kept.
+# Largest memory of stored joint feature vectors, in bytes.
 KEPT = 2**28
-# Outputs of one example, at most: their numbers are keys, which have a bound.
+# Largest number of outputs of one example, as their numbers are keys.
 MOST = 2**20
-# Vectors are kept as sparse ones if less than this part of them is not zero: an index
-# and a value take twice the memory of a value, and more time.
+# Vectors are stored as sparse if less than this share of them is not zero: an index and
+# a value take twice the memory of a value, and more time.
 DENSE = 0.25
 
 
 def fingerprint(y):
     """Return a hashable value that is the same for equal outputs."""
     if isinstance(y, np.ndarray):
-        # bytes of objects are addresses
+        # bytes of an object array would be addresses
         return (
             ("array", y.dtype.str, y.shape, y.tobytes())
             if y.dtype != object
@@ -45,7 +45,7 @@ def fingerprint(y):
     if isinstance(y, (list, tuple)):
         return (type(y).__name__, *map(fingerprint, y))
     if isinstance(y, dict):
-        # equal whatever the order of the entries
+        # a frozenset, so that the order of the entries does not matter
         return (
             "dict",
             frozenset(
@@ -58,30 +58,30 @@ def fingerprint(y):
         return pickle.dumps(y)
     if isinstance(y, (str, bytes, int, float, complex, frozenset, np.generic)):
         return y
-    # the hash of other objects may be their address
+    # without an __eq__ of its own, an object's hash is its address
     return y if type(y).__eq__ is not object.__eq__ else pickle.dumps(y)
 
 
 class PythonWorkspace(Workspace):
-    """The weights as an array for the model's methods, and a change of them.
+    """The weights as an array for the model's methods, and a change of mean parameters.
 
     Parameters
     ----------
     n_weights : int
-        Number of weights, or 0 where there are no changes of them.
+        Number of weights, or 0 if no changes are prepared.
     """
 
     def __init__(self, n_weights):
-        # d, of (number, coefficient)
+        # d, a list of (number, coefficient)
         self.change = []
-        # A_i^T d, and its entries that may not be zero; None for all
+        # A_i^T d, and the indices of its nonzero entries; None for all
         self.g, self.where = np.zeros(n_weights), None
-        # whether g has taken over d
+        # whether g = A_i^T d was formed from the list
         self.formed = False
 
     def read(self, w):
         super().read(w)
-        # a user's methods see it, and solvers go on with these weights
+        # read-only for methods of users, as solvers go on using the weights
         self.array = w.view()
         self.array.flags.writeable = False
 
@@ -122,16 +122,16 @@ class BoundPython(PythonModel):
         self.outputs = [[y] for y in Y]
         self.numbers = [{fingerprint(y): 0} for y in Y]
         self.losses = [[0.0] for _ in Y]
-        # joint feature vectors by (example, number), and the memory that they take
-        self._kept, self._bytes = {}, 0
-        # only a feature vector tells how many weights there are
+        # joint feature vectors by (example, number), and their total bytes
+        self._features, self._bytes = {}, 0
+        # the number of weights is known from a feature vector only
         self.set_weights(self.features(0, 0)[2], MOST)
         self.oracle_bounds = spec.bounds()
         self._token = uuid4().hex
 
     @property
     def signature(self):
-        # numbers of outputs mean nothing to another problem
+        # numbers of outputs have no meaning in other problems
         return self._token
 
     def memory(self):
@@ -150,7 +150,7 @@ class BoundPython(PythonModel):
         self.numbers = [
             {fingerprint(y): k for k, y in enumerate(each)} for each in self.outputs
         ]
-        self._kept, self._bytes = {}, 0
+        self._features, self._bytes = {}, 0
 
     @property
     def oracles(self):
@@ -179,17 +179,17 @@ class BoundPython(PythonModel):
 
     def features(self, i, number):
         """Return indices (None: all), values and length of a joint feature vector."""
-        found = self._kept.get((i, number))
-        return self._form_features(i, number) if found is None else found
+        cached = self._features.get((i, number))
+        return self._form_features(i, number) if cached is None else cached
 
     def _form_features(self, i, number):
         """Form, check and keep a joint feature vector."""
         phi = self.spec.joint_feature(self.X[i], self.outputs[i][number])
         if sparse.issparse(phi):
-            found = self._sparse_features(phi, i)
+            vector = self._sparse_features(phi, i)
         else:
-            found = self._dense_features(phi, i)
-        _, values, length = found
+            vector = self._dense_features(phi, i)
+        _, values, length = vector
         if self.n_weights and length != self.n_weights:
             raise ValueError(
                 f"joint_feature of example {i} has {length} entries, that of the "
@@ -197,15 +197,15 @@ class BoundPython(PythonModel):
             )
         if not np.isfinite(values).all():
             raise ValueError(f"joint_feature of example {i} is not finite")
-        # indices and values, and the objects around them
+        # bytes of indices and values, and of the objects around them
         size = 16 * len(values) + 200
-        # all of them: which ones will be read again is not known
+        # all vectors are dropped, as later use of each is unknown
         if self._bytes + size > KEPT:
-            self._kept.clear()
+            self._features.clear()
             self._bytes = 0
-        self._kept[i, number] = found
+        self._features[i, number] = vector
         self._bytes += size
-        return found
+        return vector
 
     def _sparse_features(self, phi, i):
         """Check a sparse feature vector; return indices, values and length."""
@@ -214,15 +214,15 @@ class BoundPython(PythonModel):
             raise ValueError(
                 f"joint_feature of example {i} has shape {phi.shape}, expected one row"
             )
-        # a copy, as the caller may use its arrays again
+        # copied, as the model may reuse its arrays
         phi = phi.astype(np.float64, copy=True)
-        # an index that is there twice would be added once only
+        # summed, as indexing would add a duplicate only once
         phi.sum_duplicates()
         return phi.indices, phi.data, phi.shape[1]
 
     def _dense_features(self, phi, i):
         """Check a dense feature vector; return indices, values and length."""
-        # a copy here too
+        # copied here as well
         values = np.array(phi, dtype=np.float64)
         if values.ndim == 2 and values.shape[0] == 1:
             values = values[0]
@@ -254,7 +254,7 @@ class BoundPython(PythonModel):
                     f"loss of an output of example {i} is {loss}: it must be finite "
                     "and not negative"
                 )
-            # a copy: oracles may return the same object, changed
+            # copied, as oracles may return one object again with other contents
             self.outputs[i].append(deepcopy(y))
             self.losses[i].append(loss)
             self.numbers[i][key] = number
@@ -281,7 +281,7 @@ class BoundPython(PythonModel):
         weights, scale = ws.array, ws.loss_scale
         if scale == 0.0:
             return self.number(i, self.spec.decode(self.X[i], weights))
-        # a user's oracle has the loss once: weights w / s give the same labelings
+        # the user's oracle adds the loss once: weights w / s give the same labelings
         if scale != 1.0:
             weights = weights / scale
             weights.flags.writeable = False
@@ -294,7 +294,7 @@ class BoundPython(PythonModel):
         weights = ws.array if scale == 1.0 else ws.array / scale
         found = self.spec.loss_augmented_topk(self.X[i], self.Y[i], weights, k)
         numbers = [self.number(i, y) for y in found]
-        # a smoothed hinge that counts an output twice is another function
+        # a smoothed hinge needs distinct outputs: duplicates would change the function
         if not 0 < len(set(numbers)) == len(numbers) <= k:
             raise ValueError(
                 f"loss_augmented_topk gives {len(numbers)} outputs of example {i}, "
@@ -307,18 +307,18 @@ class BoundPython(PythonModel):
 
     def form(self, ws, i):
         """g = A_i^T d, d = 0"""
-        # one dense vector, and all entries of g may change
-        touched, every = [], False
+        # with one dense vector, all entries of g may change
+        touched, has_dense = [], False
         for number, coef in ws.change:
             where, values, _ = self.features(i, number)
             if where is None:
                 ws.g += coef * values
-                every = True
+                has_dense = True
             else:
                 ws.g[where] += coef * values
                 touched.append(where)
         ws.where = None
-        if not every:
+        if not has_dense:
             ws.where = (
                 np.unique(np.concatenate(touched))
                 if touched
@@ -335,7 +335,7 @@ class BoundPython(PythonModel):
 
     def add_change(self, ws, i, scale, out):
         """out += scale A_i^T d, where `out` is the memory of an array"""
-        # not twice: a step may have asked for the norm, or scattered before
+        # formed once: `norm`, or an earlier call, may have formed g
         if not ws.formed:
             self.form(ws, i)
         where = slice(None) if ws.where is None else ws.where
@@ -346,11 +346,11 @@ class BoundPython(PythonModel):
     def products(self, ws, i, y, labelings):
         """Return a row of the Gram matrix, `gram_row`, as a list."""
         y_true = self.features(i, 0)
-        # the scratch of changes is free: rows are formed before a step is prepared
+        # the scratch is free, as Gram rows are formed before a step is prepared
         ws.change += [(y, 1.0), (0, -1.0)]
         self.form(ws, i)
         row, base = [], None
-        # the observed output first: all products are relative to its own
+        # the observed output first, as all products are relative to its own
         for number in [0, *labelings]:
             where, values, _ = y_true if number == 0 else self.features(i, number)
             product = float(values.dot(ws.g if where is None else ws.g[where]))

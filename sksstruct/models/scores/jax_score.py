@@ -17,8 +17,8 @@ class JAXScore(LinearizedScore):
 
     Needs JAX, ``pip install sksstruct[jax]``. Arrays have JAX's precision: single,
     unless ``jax.config.update("jax_enable_x64", True)`` was called. Sparse rows become
-    dense, a part of the examples at a time. JAX compiles the function for each number
-    of rows, so rows of zeros are appended up to one of few numbers.
+    dense, for some examples at a time. JAX compiles the function for each number of
+    rows, so rows of zeros are appended to reach one of few numbers.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class JAXScore(LinearizedScore):
         module.
     needs_offsets : bool, default=False
         Whether ``apply(parameters, X, offsets)`` also gets the first row of each
-        example, as in recurrent layers. The offsets are as many as one of few numbers,
-        too: the first of the additional examples has the additional rows, the others
+        example, as recurrent layers need. Offsets are padded to one of few numbers,
+        too: the first additional example has all additional rows, further ones have
         none.
 
     See Also
@@ -66,13 +66,13 @@ class JAXScore(LinearizedScore):
         _jax()
 
     def __getstate__(self):
-        # compiled functions stay here
+        # without compiled functions, which cannot be pickled
         state = dict(super().__getstate__())
         state.pop("_compiled", None)
         return state
 
     def _functions(self, n_features, n_labels):
-        """Value, `jvp` and `vjp` compiled, and the type of the parameters."""
+        """Compiled value, `jvp` and `vjp`, and the type of the parameters."""
         compiled = self.__dict__.setdefault("_compiled", {})
         if (n_features, n_labels) not in compiled:
             compiled[n_features, n_labels] = self._compile(n_features, n_labels)
@@ -150,7 +150,7 @@ def _jax():
 
 
 def _padded(X, offsets, dtype):
-    """Rows, and offsets where they are given, of a length that is one of few."""
+    """Rows, and offsets if given, padded to one of few lengths."""
     n_rows = X.shape[0]
     rows = np.zeros((_rounded(n_rows), X.shape[1]), dtype)
     rows[:n_rows] = X.toarray() if sparse.issparse(X) else X
@@ -162,6 +162,6 @@ def _padded(X, offsets, dtype):
 
 
 def _rounded(n):
-    """The next number with at most four binary digits, and at least 8."""
+    """The next number of at most four significant binary digits, and at least 8."""
     step = 2 ** max(int(n - 1).bit_length() - 4, 0)
     return max(-(-n // step) * step, 8)

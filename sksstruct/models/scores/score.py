@@ -1,4 +1,4 @@
-"""Score functions: rows of features scored by something other than a linear map."""
+"""Score functions: nonlinear scores of rows of features."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ class ScoreFunction(BaseEstimator):
     """Base class of nonlinear scores, for chains and other models.
 
     A score function maps rows of features to rows of scores, by parameters in one flat
-    vector: the rows are positions and the scores those of labels, or whatever a model's
-    ``coef_`` scores (see `sksstruct.SSVMClassifier`). Subclasses implement `initialize`
-    and `value`; of derivatives only two products with the Jacobian are needed, `jvp`
-    and `vjp`. `linearize` may be overridden to share work between them.
+    vector: the rows are positions and the scores belong to labels, or to whatever a
+    model's ``coef_`` scores (see `sksstruct.SSVMClassifier`). Subclasses implement
+    `initialize` and `value`; of derivatives only two products with the Jacobian are
+    needed, `jvp` and `vjp`. `linearize` may be overridden to share work between them.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class ScoreFunction(BaseEstimator):
 
 
 class LinearizedScore(Constrained, ScoreFunction):
-    """A score function that defines `linearize`, of which all else is a part."""
+    """A score function by `linearize`, of which all other methods return a part."""
 
     def check(self) -> None:
         validate_params(self)
@@ -235,11 +235,11 @@ class ELUScore(LinearizedScore):
         Size of the initial weights: their standard deviation times the square root of
         the number of inputs of a unit.
     n_cells : int, default=1
-        Cells of the map of features that a row is: the cells one after the other, each
-        with the same number of features, as in ``map.reshape(-1)`` of an array of shape
-        (height, width, channels). The first layer is a convolution with a kernel of
-        size 1, followed by the units of each cell; the second layer reads the units of
-        all cells.
+        Number of cells in a row, which is a map of features: consecutive cells with
+        equally many features, as in ``map.reshape(-1)`` of an array of shape (height,
+        width, channels). The first layer is a convolution with a kernel of size 1,
+        followed by the units of each cell; the second layer reads the units of all
+        cells.
 
     References
     ----------
@@ -290,7 +290,7 @@ class ELUScore(LinearizedScore):
         return w
 
     def _inner(self, first, bias, X):
-        """Inputs of the hidden units, those of all cells in a row."""
+        """Inputs of the hidden units, with all cells in one row."""
         size = self.n_cells * self.n_hidden
         return (self._cells(X) @ first + bias).reshape(X.shape[0], size)
 
@@ -310,7 +310,7 @@ class ELUScore(LinearizedScore):
         self, w: np.ndarray, X: Any, n_labels: int
     ) -> tuple[np.ndarray, Callable[..., Any], Callable[..., Any]]:
         first, bias, second, last = self._split(w, X.shape[1], n_labels)
-        # kept for all products: they are those of one point
+        # shared by all products, which are at the same parameters
         units, slopes = self._hidden(first, bias, X)
 
         def jvp(direction):
@@ -332,7 +332,7 @@ class ELUScore(LinearizedScore):
 
 
 def score_rows(score, parameters, rows, n_columns, offsets):
-    """Scores of rows; a score function that asks for them gets the offsets."""
+    """Scores of rows, with offsets if the score function needs them."""
     given = {"offsets": offsets} if score.needs_offsets else {}
     return score.value(parameters, rows, n_columns, **given)
 

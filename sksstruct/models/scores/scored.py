@@ -1,16 +1,16 @@
 """Models of any structure whose scores are not linear in the weights.
 
-The rows of features of a model's first block are mapped to scores by a score function
-g(x; w), and the other weights v stay linear. The loss h of the scores and v is that of
-the same model bound to rows of the identity, whose weights are then the scores: the
-gradient with respect to these weights is the gradient of h with respect to the scores,
-and all oracles of the model are at hand.
+A score function g(x; w) maps the rows of features of a model's first block to scores;
+further weights v stay linear. The loss h of the scores and v is the loss of the same
+model bound to rows of the identity, whose weights are then the scores: its gradient
+with respect to these weights is the gradient of h with respect to the scores, and all
+oracles of the model can be used.
 
-Examples are dealt to parts at random, and each part is bound to a model of its own: a
-step on a part costs three products of matrices and one compiled sweep, whatever the
-number of its examples.
+Examples are divided into parts at random, and each part has its own bound model: a step
+on a part takes three products of matrices and one compiled sweep, for any number of
+examples.
 
-Flat weights are the parameters of g, then the other weights in the model's own layout.
+Flat weights are the parameters of g, then v in the model's layout.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ from sksstruct.models.scores.score import linearize_rows, score_rows
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Rows of a part, at least, stored entries as a multiple of the features, and so many
-# parts even of few rows. Steps on fine parts touch all parameters each time; coarse
-# parts are as large as the processor's memory close by takes.
+# Sizes of parts: least number of rows, stored entries per feature, and least number of
+# parts. A step on a fine part touches all parameters; a coarse part fits into the
+# processor's cache.
 FINE, COARSE = (128, 16, 8), (1024, 16, 1)
 
 
@@ -38,7 +38,7 @@ class ScoredLoss(NonlinearLoss):
     rows : ndarray or CSR of shape (n_rows, n_features)
         Rows of features of all examples.
     offsets : ndarray of shape (n_examples + 1,)
-        Where the rows of each example begin.
+        First row of each example.
     n_columns : int
         Scores of a row.
     example_weights : ndarray of shape (n_examples,) or None
@@ -47,11 +47,11 @@ class ScoredLoss(NonlinearLoss):
         ``bind(numbers, rows, example_weights)`` binds the model to some examples, with
         other rows of features for the first block, and no bias.
     surrogate : SmoothedHinge or None
-        The loss; None: the hinge, which is smoothed in the convex models only.
+        The loss; None: the hinge, which only the convex models smooth.
     """
 
     oracles = ("nonlinear",)
-    # the box, where there is one, is that of the other weights: `box`
+    # bounds on linear weights are in `box`
     oracle_bounds = None
 
     def __init__(
@@ -63,12 +63,12 @@ class ScoredLoss(NonlinearLoss):
             example_weights = np.full(n, 1.0 / n)
         self._rows, self._offsets = rows, offsets
         self._weights, self._bind = example_weights, bind
-        # its oracles, and the layout of other weights, are those of all
+        # a model of one example has the oracles and the layout of all parts
         self._first = self._part(np.arange(1))
 
     @property
     def of_scores(self):
-        """The model of one example whose weights are the scores."""
+        """The bound model of one example, whose weights are the scores."""
         return self._first.model
 
     @property
@@ -81,7 +81,7 @@ class ScoredLoss(NonlinearLoss):
 
     @property
     def n_weights(self):
-        """Number of parameters of the score and of other weights, together."""
+        """Number of parameters of the score function and of linear weights."""
         start = self._initialize(np.random.RandomState(0))
         return len(start) + len(self._first.tail)
 
@@ -90,21 +90,22 @@ class ScoredLoss(NonlinearLoss):
                     self._weights, self._bind)  # fmt: skip
 
     def prepare(self, smooth_loss, smoothing, k, fine):
-        """Deal the examples to parts; `sksstruct.models.roles.nonlinear_loss` calls it.
+        """Divide the examples into parts; `sksstruct.models.roles.nonlinear_loss` calls
+        it.
 
         Parameters
         ----------
         smooth_loss : callable
             ``smooth_loss(model, smoothing, nonsmooth)`` forms the loss of a part.
         smoothing, k, fine : objects
-            As `nonlinear_loss` has them.
+            As in `nonlinear_loss`.
 
         Returns
         -------
         loss : ScoredLoss
             This object.
         """
-        self.parts = [self._part(some) for some in self._deal(fine)]
+        self.parts = [self._part(numbers) for numbers in self._deal(fine)]
         self.shares = np.array([part.share for part in self.parts])
         loss = self.surrogate
         if loss is None:
@@ -118,7 +119,7 @@ class ScoredLoss(NonlinearLoss):
         return self
 
     def _kind(self, smoothing):
-        """The smoothing of a hinge, by an oracle that there is."""
+        """The kind of smoothing of a hinge, by an oracle that the model has."""
         model = self.of_scores
         offered = {
             kind
@@ -146,7 +147,7 @@ class ScoredLoss(NonlinearLoss):
         parts = min(rows.shape[0] / n_rows, entries / rows.shape[1] / dense_rows)
         parts = min(max(int(parts), few), n)
         order = np.random.RandomState(0).permutation(n)
-        return [np.sort(some) for some in np.array_split(order, parts)]
+        return [np.sort(numbers) for numbers in np.array_split(order, parts)]
 
     def set_smoothing(self, mu):
         for part in self.parts:
@@ -214,7 +215,7 @@ class ScoredLoss(NonlinearLoss):
 
 
 class Part:
-    """Some examples of a `ScoredLoss`, whose arguments it takes."""
+    """Some examples of a `ScoredLoss`, from which the arguments come."""
 
     def __init__(self, score, rows, offsets, n_columns, numbers, example_weights, bind):
         self.score, self.n_columns = score, n_columns
@@ -227,7 +228,8 @@ class Part:
         n = len(chosen)
         self.model = bind(numbers, identity_rows(n), weights / self.share)
         self.w, self._gradient = (aligned_zeros(self.model.n_weights) for _ in "wg")
-        # of the model, whose weights are the scores
+        # views of the bound model's weights, which are the scores, and of their
+        # gradient
         self.scores = score_view(self.model, self.w)
         self.differences = score_view(self.model, self._gradient)
         self.first = self.model.first_other
@@ -265,12 +267,12 @@ class Part:
     def moved(self, change):
         """Scores of the convex model after a change of the parameters."""
         moves = self.jvp(change)
-        # another shape may be one that NumPy adds without an error
+        # checked, as NumPy would add some other shapes without an error
         _check_shape("jvp", moves, np.shape(self.base))
         return self.base + moves
 
     def look(self, scores, w, n_jobs):
-        """Return the smooth loss of scores and the other weights; keep its gradient."""
+        """Return the smooth loss of scores and linear weights; store its gradient."""
         self.scores[...] = scores
         self.tail[:] = w[len(w) - len(self.tail) :]
         return self.smooth.value_and_gradient(self.w, self._gradient, n_jobs)
@@ -280,7 +282,7 @@ class Part:
         self.anchor[1][...] = self._gradient[self.first :]
 
     def gradient(self, anchored=False):
-        """Gradient of the last look, perhaps minus that of the anchor."""
+        """Gradient stored by `look`, perhaps minus the anchor's gradient."""
         differences, rest = self.differences, self._gradient[self.first :]
         if anchored:
             differences, rest = differences - self.anchor[0], rest - self.anchor[1]
@@ -290,7 +292,7 @@ class Part:
 
 
 def _check_shape(name, values, shape):
-    """Raise an error if a product of a score function has another shape."""
+    """Raise an error if a product of a score function does not have the given shape."""
     if np.shape(values) != shape:
         raise ValueError(
             f"{name} of the score function must return an array of shape {shape}, got "
@@ -299,14 +301,14 @@ def _check_shape(name, values, shape):
 
 
 def identity_rows(n_rows):
-    """Rows of features whose weights are the scores of so many rows."""
-    # not `eye_array`, which the oldest supported SciPy does not have
+    """Rows of the identity, whose weights are the scores of n_rows rows."""
+    # not `eye_array`, which the oldest supported SciPy lacks
     ones, places = np.ones(n_rows), np.arange(n_rows + 1)
     return sparse.csr_array((ones, places[:-1], places), shape=(n_rows, n_rows))
 
 
 def join_weights(model, scores, rest):
-    """Flat weights of a model of identity rows, for scores and other weights."""
+    """Flat weights of a model of identity rows, from scores and linear weights."""
     w = aligned_zeros(model.n_weights)
     score_view(model, w)[...] = scores
     w[model.first_other :] = rest
@@ -319,6 +321,6 @@ def rows_of_examples(offsets, numbers):
 
 
 def score_view(model, w):
-    """The scores, a view of flat weights of a model bound to identity rows."""
+    """The scores, as a view of flat weights of a model bound to identity rows."""
     coef = model.views(w)["coef"]
     return coef.T if coef.ndim == 2 else coef[:, None]

@@ -16,20 +16,20 @@ from sksstruct.models.scores.score import LinearizedScore
 class TorchScore(LinearizedScore):
     """Scores by a module of PyTorch, in double precision, on the processor.
 
-    Needs PyTorch. Sparse rows become dense, a part of the examples at a time. The
-    module is called as in evaluation: without dropout, and with the statistics that
-    batch normalization had.
+    Needs PyTorch. Sparse rows become dense, for some examples at a time. The module is
+    called as in evaluation: without dropout, and with the stored statistics of batch
+    normalization.
 
     Parameters
     ----------
     module : torch.nn.Module or callable
         Maps rows of shape (n_rows, n_features) to scores (n_rows, n_labels). Training
         starts at its parameters. A callable ``module(n_features, n_labels)`` returns a
-        new module whose parameters are random; to be pickled with an estimator, it is
-        a function or class of a module of Python.
+        new module with random parameters; to be pickled with an estimator, it must be a
+        function or class of a Python module.
     needs_offsets : bool, default=False
         Whether the module is called with rows and offsets, a tensor of the first row of
-        each example, and their number at last.
+        each example, with the number of rows as its last entry.
 
     See Also
     --------
@@ -37,8 +37,8 @@ class TorchScore(LinearizedScore):
 
     Notes
     -----
-    The product of the Jacobian with a vector is the derivative of its product from the
-    other side, which is linear: backward passes are all that a module needs, twice.
+    The Jacobian times a vector is the derivative of a vector times the Jacobian, which
+    is linear in the vector: a module needs only backward passes, two of them.
 
     Examples
     --------
@@ -63,13 +63,13 @@ class TorchScore(LinearizedScore):
         _torch()
 
     def __getstate__(self):
-        # modules are made again from what was given
+        # without modules, which are created again from the parameters
         state = dict(super().__getstate__())
         state.pop("_modules", None)
         return state
 
     def _made(self, n_features, n_labels, seed=0):
-        """A module of double precision of one's own."""
+        """A module in double precision that is not shared with the user."""
         torch = _torch()
         if isinstance(self.module, torch.nn.Module):
             module = copy.deepcopy(self.module)
@@ -88,7 +88,7 @@ class TorchScore(LinearizedScore):
         return np.concatenate(parts)
 
     def _scores(self, w, X, n_labels, offsets):
-        """Parameters as a tensor, and the scores that depend on it."""
+        """Parameters as a tensor, and the scores that depend on the tensor."""
         torch, size = _torch(), (X.shape[1], n_labels)
         modules = self.__dict__.setdefault("_modules", {})
         if size not in modules:
