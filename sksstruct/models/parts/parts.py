@@ -149,10 +149,10 @@ class PartsModel(CompiledModel):
         """Centers of the displacements of each edge, ordered by rows and columns."""
         out = np.empty((len(self.edges_), self.n_types, 2))
         for k, edge in enumerate(self.edges_.tolist()):
-            n_moves = len(np.unique(moves[:, k], axis=0))
-            if n_moves < self.n_types:
+            n_seen = len(np.unique(moves[:, k], axis=0))
+            if n_seen < self.n_types:
                 raise ValueError(
-                    f"n_types={self.n_types}: the training data has {n_moves} different "
+                    f"n_types={self.n_types}: the training data has {n_seen} different "
                     f"displacements of the edge {tuple(edge)}"
                 )
             # imported here, as the import takes longer than that of all models
