@@ -828,18 +828,18 @@ cdef class BoundChain(BoundModel):
         """Add inner products of the triples of labelings, relative to the observed."""
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef Py_ssize_t size = self._sizes[i], t, k
-        cdef const double* triple_change = ws.triple_change.cells + self._first_triple
+        cdef const double* triple_change = ws.change.cells + self._first_triple
         cdef double observed
         for t in range(size - 2):
             k = self.triples.find(y + t)
             if k >= 0:
-                add_cell(&ws.triple_change, self._first_triple + k, 1.0)
+                add_cell(&ws.change, self._first_triple + k, 1.0)
             k = self.triples.find(y_true + t)
             if k >= 0:
-                add_cell(&ws.triple_change, self._first_triple + k, -1.0)
+                add_cell(&ws.change, self._first_triple + k, -1.0)
         # inner products: scores under the change of the triples' weights
         observed = self.triples.score(size, y_true, triple_change)
         for k in range(n_labelings):
             out[k] += self.triples.score(
                 size, labelings + k * size, triple_change) - observed
-        clear_cells(&ws.triple_change)
+        clear_cells(&ws.change)

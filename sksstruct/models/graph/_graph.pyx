@@ -35,7 +35,7 @@ cdef class GraphKernel(Structure):
     cdef readonly Py_ssize_t n_labels, ld, edge_ld
     cdef readonly bint potts, shared, forest
     # arrays that the pointers point into
-    cdef object _arrays
+    cdef object _buffers
     cdef Py_ssize_t _n_edges
     # the two ends of each edge, and the first edge of each graph
     cdef const Py_ssize_t* _ends
@@ -48,7 +48,7 @@ cdef class GraphKernel(Structure):
     cdef Py_ssize_t* _edge_up
 
     def __init__(self, arrays):
-        self._arrays, self.n_labels, self.ld = arrays, arrays.n_labels, arrays.ld
+        self._buffers, self.n_labels, self.ld = arrays, arrays.n_labels, arrays.ld
         self.edge_ld, self._n_edges = arrays.edge_ld, len(arrays.edges)
         self.potts, self.shared = arrays.potts, arrays.shared
         self.forest = arrays.forest

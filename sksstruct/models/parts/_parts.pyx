@@ -69,13 +69,13 @@ cdef class PartsKernel(Structure):
     cdef readonly Py_ssize_t n_springs
     cdef Tree _tree
     # arrays that the pointers point into
-    cdef object _arrays
+    cdef object _buffers
 
     def set_tables(self, Py_ssize_t n_parts, Py_ssize_t ld, Py_ssize_t type_ld, shapes,
                    units):
         """Set the sizes of tables and of images, and the units of the loss, or None."""
         self.n_parts, self.ld, self.type_ld = n_parts, ld, type_ld
-        self._arrays = [shapes, units]
+        self._buffers = [shapes, units]
         self._shapes = const_intps(shapes)
         if units is not None:
             self._units = const_doubles(units)
@@ -85,7 +85,7 @@ cdef class PartsKernel(Structure):
         """Set the edges, and the springs, one for each type of each edge."""
         cdef Py_ssize_t i
         self._tree, self.typed = tree, typed
-        self._arrays += [edges, offsets, scales]
+        self._buffers += [edges, offsets, scales]
         self._edges, self._n_edges = const_intps(edges), len(edges)
         self._offsets, self._scales = const_doubles(offsets), const_doubles(scales)
         self.n_springs, self.most_other_keys = len(offsets), most_keys

@@ -74,7 +74,7 @@ cdef class SegmentSequences(Structure):
     # at -inf, and the largest lengths
     cdef Py_ssize_t _copied
     # the arrays that the pointers point into; NULL pointers: not given
-    cdef object _arrays
+    cdef object _buffers
     cdef const double* _forbidden
     # largest length with a row in each example, and scores of labels of longer segments
     cdef const Py_ssize_t* _reach
@@ -94,7 +94,7 @@ cdef class SegmentSequences(Structure):
     def __init__(self, sizes, y_true, max_keys, arrays):
         cdef Segments one
         cdef Py_ssize_t size, reach
-        self._arrays = arrays
+        self._buffers = arrays
         self.n_labels, self.ld = arrays.n_labels, arrays.ld
         self.n_roles = arrays.n_roles
         self.max_length, self.reads_shared = len(arrays.forbidden), True
