@@ -66,7 +66,7 @@ cdef class BoundBinary(BoundModel):
         self.fit_intercept = fit_intercept
         self.free_bias = free_bias
         self.n_features = n_features
-        # the last weight exists also without a bias, so that views have one layout
+        # without a bias the last weight exists too, so that views have one layout
         self.n_weights = n_features + 1
         self.max_keys, self.key_space, self.visit_work = 1, 2, n_features
         self.set_sizes(np.ones(n_examples, dtype=np.intp), example_weights)
@@ -123,7 +123,7 @@ cdef class BoundBinary(BoundModel):
 
     def views(self, w):
         coef, bias = w[:len(w) - 1], w[len(w) - 1:].copy()
-        # a free bias is not a weight: it is optimal given the other weights
+        # a free bias is not a weight, but the optimum given the weights
         if self.free_bias:
             signs = np.where(self.labels == 1, 1.0, -1.0)
             bias[0] = best_bias(
@@ -134,7 +134,7 @@ cdef class BoundBinary(BoundModel):
         raise ValueError("bounds are not available for a binary model")
 
     def _workspace(self, training):
-        # the same with and without training: there are no large buffers to save
+        # training needs no further buffers
         return BinaryWorkspace()
 
     # ---- potentials and labelings ----
@@ -265,7 +265,7 @@ cdef class BoundBinary(BoundModel):
         return 0
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        # a Gram matrix is |x_i|^2 alone
+        # inner products need only |x_i|^2
         return 1
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,

@@ -58,8 +58,8 @@ cdef class Candidates(Structure):
                       double scale) except -1 nogil:
         cdef Py_ssize_t candidate, first = self._offsets[i]
         cdef int32_t observed = self._y_true[2 * i + 1]
-        # only scores of the observed class depend on overlaps: one column changes, and
-        # the 1 of all labelings is the constant
+        # overlaps change only scores of the observed class, and the 1 of all labelings
+        # is the constant
         for candidate in range(self._n_candidates(i)):
             at.theta[candidate * self.ld + observed] -= (
                 scale * self._overlaps[first + candidate])

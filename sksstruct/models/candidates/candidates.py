@@ -1,4 +1,4 @@
-"""One of many candidates, perhaps with a label: boxes in images, rankings."""
+"""The best of many candidates, perhaps with a label: boxes in images, rankings."""
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass

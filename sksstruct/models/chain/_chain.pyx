@@ -143,7 +143,7 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracles(self):
-        # entropy duals know the loss of single labels only
+        # entropy duals are implemented for losses of single labels only
         if self.triple_support is not None or self._costs_pairs:
             return ORACLES[:3]
         # dual decomposition needs one table of transitions for all positions
@@ -202,7 +202,7 @@ cdef class BoundChain(BoundModel):
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))
         self.set_sizes(sizes, example_weights)
         self.feature_scale = feature_scale
-        # one key for each node, edge and triple of a labeling
+        # a labeling has a key for each node, edge and triple
         self.max_keys = (2 if self.triples is None else 3) * self.max_size
         # keys of edges begin at size_i * ld, which is most for the longest sequence
         self.key_space = (
@@ -264,7 +264,7 @@ cdef class BoundChain(BoundModel):
         """Whether some labelings are not allowed."""
         return self._constraints.exist
 
-    # ---- what solvers and estimators may ask for ----
+    # ---- requests of solvers and estimators ----
 
     @property
     def entropy_dual_size(self):
@@ -412,7 +412,7 @@ cdef class BoundChain(BoundModel):
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         cdef Py_ssize_t first = self._starts[i]
         self._changes.prefetch(i, soon)
-        # labels and costs are small, and are asked for early, before the features
+        # labels and costs are small, and prefetched before the features
         if self._labeled and not soon:
             sks_prefetch(&self._labels[first], self._sizes[i] * sizeof(int32_t))
             sks_prefetch(&self._cost[first], self._sizes[i] * sizeof(double))
@@ -686,7 +686,7 @@ cdef class BoundChain(BoundModel):
         cdef const double* edges = change + size * self.ld
         sks_add_table(size * self.ld, 1.0, change, ws.change.d)
         for t in range(size - 1 if self._table_step else 1):
-            # the padding is added too: its entries are zero
+            # includes padding, whose entries are zero
             add_cells(&ws.change, 0, cells, edges, TINY)
             if self._table_step:
                 self.pair_features.add_table(ws, self._starts[i] + 1 + t, edges, TINY)

@@ -161,7 +161,7 @@ cdef class ChainEntropyDual(EntropyDual):
             exponentiate_table(self._chain.n_labels, self._chain.ld, &self._table)
             return &self._table
         self._scatter_values(i, pairs + cells)
-        # `potentials` has been read, so that its tables are overwritten
+        # overwrites the tables of the potentials, which `read` has copied
         for t in range(self._chain._sizes[i] - 1):
             memcpy(ws.tables + t * cells, pairs, cells * sizeof(double))
             self._chain.pair_features.add_scores(

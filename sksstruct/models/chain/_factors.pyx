@@ -224,7 +224,7 @@ cdef class ChainFactors(RowFactors):
 
 
 def no_pairs():
-    """Return first and second labels of no pairs."""
+    """Return empty arrays of first and second labels of pairs."""
     return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
 
 

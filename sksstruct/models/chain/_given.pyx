@@ -34,7 +34,7 @@ cdef inline void* aligned(void* memory) noexcept nogil:
 
 
 def entries_before(const double[::1] base, const double[:, :] part):
-    """Return how many entries of an array come before a view's first entry."""
+    """Return the number of entries of an array before a view's first entry."""
     return &part[0, 0] - &base[0]
 
 
@@ -184,7 +184,7 @@ cdef class GivenChain(WeightedChain):
                 self._rows.scores(
                     t, weights, ld, tail + BIAS * ld, theta + (t - first) * ld)
         else:
-            # one product for all dense rows reads each weight once
+            # a single product of all dense rows reads each weight once
             self._rows.scores_of_rows(
                 first, last - first, weights, ld, ld, tail + BIAS * ld, theta)
         # a sequence of one position has both weights

@@ -55,7 +55,7 @@ cdef class ChainMeans:
 
     def __cinit__(self, BoundChain chain, Py_ssize_t n_best=1, triple_table=None):
         cdef Py_ssize_t nodes = chain.max_size * chain.ld
-        # one labeling more than K tells whether labelings beyond K would get a share
+        # labeling K + 1 is needed to check whether labelings beyond K would get a share
         cdef Py_ssize_t n_found = n_best + 1
         cdef double[::1] memory = aligned_zeros(
             3 * (nodes + chain.ld) + chain._edge_cells(chain.max_size)

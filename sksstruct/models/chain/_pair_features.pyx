@@ -82,7 +82,7 @@ cdef class PairFeatures:
 
         Returns where the lists begin, and the weights in ascending order in each list.
         """
-        # cached: every thread of a sweep asks for the lists
+        # cached, as every thread of a sweep calls this method
         if self._weights_read is None:
             self._weights_read = self._list_weights_read(offsets)
         return self._weights_read
@@ -146,7 +146,7 @@ cdef class PairFeatures:
         Returns the total plus their score.
         """
         cdef Py_ssize_t step = self._step, k, edge
-        # tables follow each other, so that a key tells its position
+        # the position follows from the key, as tables are consecutive
         for k in range(n_keys):
             edge = keys[k] - edges
             total += values[k] * ws.tables[edge]

@@ -71,7 +71,7 @@ cdef class SparseChain(GivenChain):
 
     def workspace(self, weights=None, training=False):
         """Return None: `decode` has its own workspace."""
-        # callers ask every kind of chain for a workspace
+        # callers request a workspace from every kind of chain
         return None
 
     def predict(self, workspace, start, stop, labels, scores):

@@ -47,7 +47,7 @@ from sksstruct.models.tables._box import fill_bounds
 
 # Numbers of visits start over after this one.
 cdef int32_t LAST_VISIT = 0x7FFFFFFF
-# Default slots: so many for each pair of neighbors in the data, and a least number.
+# Default number of slots for each pair of neighbors in the data, and in total at least.
 cdef Py_ssize_t SLOTS_OF_A_PAIR = 32, LEAST_SLOTS = 1024
 
 
@@ -88,7 +88,7 @@ cdef class SparseWorkspace(Workspace):
     def read(self, w):
         cdef Py_ssize_t pair
         Workspace.read(self, w)
-        # sorted anew: the vector may differ in every entry
+        # sorted again, as the vector may differ in every entry
         self.transitions.load(self.w + self._first_pair, self.transitions.pairs.n_pairs)
         # forbidden pairs keep weights of zero in the vector, and have -inf here only
         for pair in range(self._n_forbidden):
@@ -146,7 +146,7 @@ loss_length, feature_scale : objects
             n_slots = max(SLOTS_OF_A_PAIR * n_edges, LEAST_SLOTS)
         # slots of pairs that earlier models added stay theirs
         self._set_slots(pair_index.n_pairs + n_slots)
-        # mean parameters of edges have no keys: they would need K x K per position
+        # mean parameters of edges have no keys, which would be K x K for each position
         self.key_space = self.max_size * self.ld
         # scores of all labels; Viterbi takes little time beside them
         self.visit_work = (self.sizes.mean() * self.ld
@@ -246,7 +246,7 @@ loss_length, feature_scale : objects
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t t
-        # nothing is computed yet: `evaluate` computes scores of labels when needed
+        # `evaluate` computes scores of labels when it needs them
         ws.complete, ws.constant = False, 0.0
         for t in range(self._starts[i], self._starts[i + 1]):
             ws.constant += workspace.loss_scale * self._cost[t]
@@ -286,7 +286,7 @@ loss_length, feature_scale : objects
         cdef SparseScratch* ws = &sparse_ws._scratch
         cdef Py_ssize_t ld = self.ld, size = self._sizes[i], first = self._starts[i], t
         cdef const double* tail = sparse_ws.w + self.n_features * ld
-        # scores of all labels, even if some are known: one matrix product is faster
+        # scores of all labels, even if some are computed: a matrix product is faster
         self._rows.scores_of_rows(
             first, size, sparse_ws.w, ld, ld, tail + BIAS * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + START * ld, ws.theta)

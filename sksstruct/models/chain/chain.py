@@ -324,8 +324,7 @@ all_possible_transitions, all_possible_triples, class_weight
         if self._sees_triples:
             seen["triples"] = seen_triples(data).keys
         if not self._every_weight:
-            # weights of seen pairs and triples exist anyway, and follow all other
-            # weights
+            # without weights of pairs and triples, all of which exist, and come last
             kept = self.pairs_, self.triples_
             self.pairs_ = self.triples_ = None
             model = self._bound(data)
@@ -378,7 +377,7 @@ all_possible_transitions, all_possible_triples, class_weight
     @property
     def loss_length_(self):
         """Divisor of the losses of all sequences; None: each sequence's own length."""
-        # without known labels the mean length is 0, and losses wait for completion
+        # without known labels the mean length is 0, and the loss is not used
         mean = self.mean_length_ or 1.0
         lengths = {"mean": mean, "sequence": None, None: 1.0}
         return lengths[self.loss_normalization]

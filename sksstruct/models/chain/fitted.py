@@ -97,7 +97,7 @@ class FittedChain:
             self.model = self._bind(bound, weights, forbidden, index, entries, dense)
 
     def _bind(self, bound, weights, forbidden, index, entries, dense):
-        """Return the fastest chain that can do what was asked for."""
+        """Return the fastest kind of chain that has the requested methods."""
         coef, vectors, transitions, *pair_parts = weights
         n_classes, ld = len(self.classes), self._ld
         # without weights of pairs of features and of triples, one table of first order

@@ -136,7 +136,7 @@ cdef class DependencyTrees(Structure):
                       double scale) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i], k
         cdef const int32_t* observed = &self._y_true[self._starts[i]]
-        # all arcs gain the cost, the observed ones lose it again: n entries change
+        # the constant adds the cost of n wrong heads, theta subtracts it at right heads
         for k in range(n):
             at.theta[observed[k] * n + k] -= scale * self._costs[i]
         at.constant += scale * self._costs[i] * n

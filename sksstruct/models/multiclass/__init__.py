@@ -1,4 +1,4 @@
-"""One of several classes: `multiclass.py` on `_multiclass.pyx`."""
+"""Multiclass classification: `multiclass.py` on `_multiclass.pyx`."""
 
 from sksstruct.models.multiclass.multiclass import MulticlassModel
 

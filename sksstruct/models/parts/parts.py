@@ -155,7 +155,7 @@ class PartsModel(CompiledModel):
                     f"n_types={self.n_types}: the training data has {n_seen} different "
                     f"displacements of the edge {tuple(edge)}"
                 )
-            # imported here, as the import takes longer than that of all models
+            # imported late, as scikit-learn's clusters take longer than all models
             from sklearn.cluster import KMeans
 
             means = KMeans(self.n_types, n_init=10, random_state=0)

@@ -35,7 +35,8 @@ class Parts(PartsKernel):
         Distances at which a part counts as lost; None for prediction.
     """
 
-    # sums prove a gap of 1% in 64 passes; k = 5 is far from it after 200
+    # smoothing by sums proves a gap of 1% in 64 passes; by the 5 best labelings, the
+    # gap is far larger after 200 passes
     prefers_sums = True
 
     def __init__(
@@ -68,8 +69,7 @@ class Parts(PartsKernel):
             np.repeat(scales, n_types, axis=0),
             most_keys,
         )
-        # the shapes tell the meaning of positions, as tables of equal length may differ
-        # in width
+        # shapes determine the meaning of positions, as widths of equal tables may differ
         self.meaning.extend([shapes, edges])
         if typed:
             # types are identified by their offsets

@@ -124,7 +124,7 @@ class BoundPython(PythonModel):
         self.losses = [[0.0] for _ in Y]
         # joint feature vectors by (example, number), and their total bytes
         self._features, self._bytes = {}, 0
-        # the number of weights is known from a feature vector only
+        # only a feature vector tells the number of weights
         self.set_weights(self.features(0, 0)[2], MOST)
         self.oracle_bounds = spec.bounds()
         self._token = uuid4().hex

@@ -73,13 +73,13 @@ cdef class SegmentSequences(Structure):
     # size of the copied tables: lengths twice and transitions, with forbidden entries
     # at -inf, and the largest lengths
     cdef Py_ssize_t _copied
-    # the arrays that the pointers point into; NULL pointers: not given
+    # the arrays that the pointers point into; NULL if there is no array
     cdef object _buffers
     cdef const double* _forbidden
     # largest length with a row in each example, and scores of labels of longer segments
     cdef const Py_ssize_t* _reach
     cdef const double* _tail
-    # the same lengths for boundaries, NULL if they are as others
+    # scores of lengths at boundaries, NULL if they are as inside
     cdef const double* _at_boundary
     cdef const int32_t* _longest
     cdef const int8_t* _counted
@@ -310,8 +310,8 @@ cdef class SegmentSequences(Structure):
         while start < size:
             segment = segment_at(observed, start, size)
             if not self.by_segment:
-                # all labels gain the cost, the observed one loses it again: one entry
-                # changes
+                # the constant adds the cost to all labels, theta subtracts it from the
+                # observed label, which is a single entry
                 missed = cost * self._label_costs[segment.label]
                 for t in range(start, segment.stop):
                     at.theta[self._node_key(&segment, t)] -= missed

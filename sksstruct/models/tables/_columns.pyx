@@ -107,7 +107,7 @@ cdef class FeatureColumns:
             self.values = values
 
     def product(self, differences, out, n_jobs=None):
-        """Write the product with rows of numbers.
+        """Write F' D, the product with rows of numbers.
 
         Parameters
         ----------

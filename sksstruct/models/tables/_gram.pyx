@@ -97,7 +97,7 @@ cdef class GramMatrices:
 
     cdef int find(self, Py_ssize_t number, Py_ssize_t i, double* spread,
                   const double** matrix) except -1 nogil:
-        """Look up the matrix of an example, (size, size); NULL where it is not kept.
+        """Look up the matrix of an example, (size, size); NULL if none is kept.
 
         spread (n_features + 1) must be zero, and is again afterwards. Returns whether
         spread (n_features + 1) must be zero, and is zero again afterwards. Returns

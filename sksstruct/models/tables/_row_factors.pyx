@@ -80,7 +80,7 @@ cdef class RowFactors(FactorModel):
         self._feature_step = self._weights.strides[0] // 8
         self._label_step = self._weights.strides[1] // 8
         self._first_weight = <double*> <size_t> self._weights.ctypes.data
-        # one row of scratch suffices: visits do not run in parallel
+        # a single row of scratch, as visits do not run in parallel
         self._buffer = aligned_zeros(self.ld)
         scores = self._buffer
         self._scores = &scores[0]
@@ -173,7 +173,7 @@ cdef class RowFactors(FactorModel):
                           const int32_t* labels, double* scores) except -1 nogil:
         cdef Py_ssize_t k
         self.visited += n
-        # one by one: active labels are few, and scattered over the row
+        # label by label, as active labels are few and scattered over the row
         for k in range(n):
             scores[k] = self._score(variable, labels[k])
         # a pair may have activated a forbidden label

@@ -129,7 +129,7 @@ cdef class BoundTable(BoundModel):
         self.table_size = max(int(sizes.max(initial=1)), 1)
         self.visit_work = max(sizes.mean(), 1.0) if len(sizes) else 1.0
 
-    # ---- what solvers and estimators may ask for ----
+    # ---- requests of solvers and estimators ----
 
     @property
     def row_size(self):
