@@ -126,7 +126,10 @@ class CompiledModel(Constrained, StructuredModel):
         """Learn the number of features, which must be the same for all inputs."""
         sizes = set(sizes)
         if len(sizes) > 1:
-            raise ValueError(f"X has {what} of {sorted(sizes)} features")
+            raise ValueError(
+                f"X has {what} of {sorted(sizes)} features: all inputs must have the "
+                "same number"
+            )
         self.n_features_ = sizes.pop()
 
     def _features(self, x):

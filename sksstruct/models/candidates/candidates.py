@@ -98,7 +98,9 @@ class CandidatesModel(CompiledModel):
         missing = [label is _NONE for label in labels]
         if any(missing) != all(missing):
             i = missing.index(True)
-            raise ValueError(f"y[{i}] has no label, others have")
+            raise ValueError(
+                f"y[{i}] has no label, others have: give every output a label, or none"
+            )
         self.classes_ = None
         if not any(missing):
             self.classes_ = LabelEncoder.from_labels(

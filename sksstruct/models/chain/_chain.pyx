@@ -336,7 +336,8 @@ cdef class BoundChain(BoundModel):
         if self.key_space + self.max_keys > np.iinfo(np.int32).max:
             raise ValueError(
                 f"{self.n_labels} labels and sequences of up to {self.max_size} "
-                "positions are more than 32-bit indices can tell apart")
+                "positions are more than 32-bit indices can tell apart: split the "
+                "longest sequences of X")
         cdef ChainWorkspace workspace = ChainWorkspace(
             max_size=self.max_size, n_labels=self.n_labels, ld=self.ld,
             n_features=self.n_features, masked=self.mask is not None,

@@ -45,13 +45,15 @@ cdef class ChainConstraints:
         if mask is not None:
             # kernels add whole rows and check no shapes
             if mask.shape != (n_rows, ld):
-                raise ValueError(f"mask has shape {mask.shape}")
+                raise ValueError(
+                    f"mask must have shape {(n_rows, ld)}, got {mask.shape}")
             scores = mask
             self.mask = &scores[0, 0]
         if forbidden_labels is not None:
             if forbidden_labels.shape != (n_positions, n_labels):
                 raise ValueError(
-                    f"forbidden_labels has shape {forbidden_labels.shape}")
+                    f"forbidden_labels must have shape {(n_positions, n_labels)}, got "
+                    f"{forbidden_labels.shape}")
             entries = forbidden_labels
             self.forbidden = &entries[0, 0]
 

@@ -78,7 +78,9 @@ cdef class WeightedChain:
                 or start.shape[0] != n_labels or end.shape[0] != n_labels
                 or (n_rows and (transitions.shape[0] != n_labels
                                 or transitions.shape[1] != n_labels))):
-            raise ValueError("weights of different numbers of labels or features")
+            raise ValueError(
+                "X, emission, intercept, start, end and transitions must agree in "
+                "their numbers of labels and features")
         self._constraints = ChainConstraints(
             mask, forbidden_labels,
             n_positions=self._offsets[self._offsets.shape[0] - 1],

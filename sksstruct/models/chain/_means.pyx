@@ -140,7 +140,7 @@ cdef class ChainMeans:
         double weight, double* nodes, double* outer, double* edges, double* triples,
         double* log_partition
     ) except -1 nogil:
-        """Write marginals of the nodes, and add weight times the spare_nodes means.
+        """Write marginals of the nodes, and add weight times the other means.
 
         Edge means are outer * table.ahead + edges, and both arrays are added to. A sum
         over many sequences multiplies by the table once, at its end. Returns whether

@@ -21,7 +21,8 @@ def write_row_scores(X, const double[:, ::1] emission, const double[::1] interce
     cdef FeatureRows rows = FeatureRows(X)
     cdef Py_ssize_t ld = out.shape[1]
     if rows.n_features != emission.shape[0] or ld != emission.shape[1]:
-        raise ValueError("weights of different numbers of labels or features")
+        raise ValueError(
+            "X, emission and out must agree in their numbers of labels and features")
     with nogil:
         if out.shape[0]:
             rows.scores_of_rows(0, out.shape[0], &emission[0, 0], ld, ld,

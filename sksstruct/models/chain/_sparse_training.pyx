@@ -184,7 +184,8 @@ loss_length, feature_scale : objects
         if self.key_space > np.iinfo(np.int32).max:
             raise ValueError(
                 f"{self.n_labels} labels and sequences of up to {self.max_size} "
-                "positions are more than 32-bit indices can tell apart")
+                "positions are more than 32-bit indices can tell apart: split the "
+                "longest sequences of X")
         return SparseWorkspace(self, training)
 
     @property

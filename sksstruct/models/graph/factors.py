@@ -63,7 +63,10 @@ class GraphFactors:
     def __init__(self, graphs):
         if graphs.n_labels**2 >= 2**31:
             # entries are int32
-            raise ValueError(f"{graphs.n_labels} labels are too many for tables")
+            raise ValueError(
+                f"y has {graphs.n_labels} labels, whose pairs are more than 32-bit "
+                "indices can tell apart: at most 46340 labels are possible"
+            )
         self.costs = np.ascontiguousarray(graphs.costs, dtype=np.float64)
         self.set_factors(
             graphs.first_node,
@@ -313,8 +316,8 @@ class PottsFactors(GraphFactors, PottsKernel):
         # entries of pairs of labels are int32
         if self.n_labels > 46340:
             raise ValueError(
-                f"{self.n_labels} labels are more than 32-bit indices of their pairs "
-                "can tell apart; at most 46340 can be"
+                f"y has {self.n_labels} labels, whose pairs are more than 32-bit "
+                "indices can tell apart: at most 46340 labels are possible"
             )
 
     def start(self):

@@ -191,7 +191,7 @@ def compared(y, y_hat, node_weights):
         Zero where a label is None.
     """
     if len(y) != len(y_hat):
-        raise ValueError(f"expected {len(y)} labels, got {len(y_hat)}")
+        raise ValueError(f"y has {len(y)} labels, y_hat has {len(y_hat)}")
     # the set of label types is small, so that this check costs little
     if not any(issubclass(kind, (type(None), Set)) for kind in set(map(type, y))):
         return y, node_weights

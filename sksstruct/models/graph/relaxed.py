@@ -356,7 +356,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         nodes, _, rows = inputs[:3]
         of_nodes = self._marginals(y)
         if len(of_nodes) != len(nodes):
-            raise ValueError(f"expected {len(nodes)} labels, got {len(of_nodes)}")
+            raise ValueError(f"x has {len(nodes)} nodes, y has {len(of_nodes)} labels")
         parts = [(nodes.T @ of_nodes).ravel()]
         if self.fit_intercept:
             parts.append(of_nodes.sum(axis=0))
@@ -389,7 +389,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
             y, node_weights = compared(in_a_row(y), y_hat, node_weights)
         y_true, predicted = self._marginals(y), self._marginals(y_hat)
         if len(y_true) != len(predicted):
-            raise ValueError(f"expected {len(y_true)} labels, got {len(predicted)}")
+            raise ValueError(f"y has {len(y_true)} labels, y_hat has {len(predicted)}")
         weights, divided_by = self._weights(len(y_true), node_weights)
         weights = weights * self._costs_of(y_true)
         right = (weights[:, None] * (y_true * predicted)).sum()

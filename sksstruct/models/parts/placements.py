@@ -69,7 +69,7 @@ class Parts(PartsKernel):
             np.repeat(scales, n_types, axis=0),
             most_keys,
         )
-        # shapes determine the meaning of positions, as widths of equal tables may differ
+        # shapes determine the meaning of positions: equal tables may differ in width
         self.meaning.extend([shapes, edges])
         if typed:
             # types are identified by their offsets

@@ -32,7 +32,7 @@ cdef class Cliques:
             # entries are stored as int32
             raise ValueError(
                 f"cliques of {max(orders)} nodes have {max(sizes)} labelings, too many "
-                "for a table of them")
+                "for a table: use cliques of fewer nodes")
         # sorted by example: cliques of all kinds of an example are consecutive
         kind = np.repeat(np.arange(len(kinds)), [len(rows) for rows in kinds])
         example = np.concatenate(examples).astype(np.intp)

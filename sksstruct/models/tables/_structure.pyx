@@ -171,7 +171,8 @@ cdef class Structure:
             # `find` may be a user's method, whose result is checked
             if labels.shape[0] != self._sizes[i]:
                 raise ValueError(
-                    f"expected {self._sizes[i]} labels, got {labels.shape[0]}")
+                    f"the oracle must return {self._sizes[i]} labels for example {i}, "
+                    f"got {labels.shape[0]}")
             if labels.shape[0]:
                 memcpy(y, &labels[0], labels.shape[0] * sizeof(int32_t))
         return 0

@@ -111,8 +111,8 @@ cdef class BoundTable(BoundModel):
         self.key_space = self.table_size + structure.most_other_keys
         if self.key_space + self.max_keys > np.iinfo(np.int32).max:
             raise ValueError(
-                f"tables of {self.key_space} scores are more than 32-bit indices can "
-                "tell apart")
+                f"an example of X has {self.key_space} scores, more than 32-bit "
+                "indices can tell apart: split the largest examples")
 
     def _bind_layout(self, WeightBlocks layout):
         """Store the layout of the weights, and sizes that depend on it."""
