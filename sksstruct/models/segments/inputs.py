@@ -60,17 +60,12 @@ class SegmentInputs(Sequence):
                     f"array; got a tuple of {len(x)}"
                 )
         rows = [
-            x if given_tuple is None else given_tuple[0]
-            for x, given_tuple in zip(X, given, strict=True)
+            x if parts is None else parts[0] for x, parts in zip(X, given, strict=True)
         ]
         packed = check_sequences(rows, n_features=n_features, all_empty=True)
         checked = [
-            _checked_spans(
-                *(given_tuple or (None,) * 3)[1:], n, f"X[{i}]", n_span_features
-            )
-            for i, (given_tuple, n) in enumerate(
-                zip(given, packed.lengths, strict=True)
-            )
+            _checked_spans(*(parts or (None,) * 3)[1:], n, f"X[{i}]", n_span_features)
+            for i, (parts, n) in enumerate(zip(given, packed.lengths, strict=True))
         ]
         features = [each for _, each in checked if each is not None]
         if len(widths := {each.shape[1] for each in features}) > 1:
