@@ -14,7 +14,7 @@ from sksstruct.models.python.python import fingerprint
 from sksstruct.models.structured import StructuredModel, inner_product
 from sksstruct.utils.labels import shown
 
-# Sums of products are equal up to this, relative to their size.
+# Largest relative difference of sums of products that is rounding error.
 RTOL = 1e-9
 
 

@@ -135,7 +135,7 @@ class PolytopeDual(DualSpace):
             rows = self._nodes(slopes)
             hinge = rows.max(axis=1) - rows[np.arange(len(rows)), self.alone_labels]
             return float(self.alone_mass @ hinge)
-        # labelings by the max oracle, as tables are a relaxation of it
+        # the max oracle maximizes over labelings, of which tables are a relaxation
         hinge = np.empty(model.n_examples)
         workspace = model.workspace(np.ascontiguousarray(w), training=False)
         model.hinge(workspace, 0, model.n_examples, hinge)

@@ -22,7 +22,7 @@ from sksstruct.utils._simd cimport (
 )
 
 cdef enum:
-    # positions for which weights are prefetched ahead, as their addresses are scattered
+    # number of positions ahead whose weights, scattered in memory, are prefetched
     AHEAD = 2
     # bytes of a cache line
     LINE = 64

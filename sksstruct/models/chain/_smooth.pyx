@@ -249,7 +249,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
         double* triples, unsigned char* exact
     ) except? -1 nogil:
-        """Return the smoothed maximum of the loaded potentials, which become scaled.
+        """Return the smoothed maximum of the loaded potentials, and scale them.
 
         Node means are written. Edge means go to `means.edges` if each position has its
         own table; else p_i times the edge means is added to `edges`, and with the

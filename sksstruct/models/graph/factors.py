@@ -287,7 +287,7 @@ class EdgeRowFactors(GraphFactors, EdgeRowKernel):
         return self.n_labels * (1 if self._shares_tables else self.n_labels + 1)
 
     def work_of_maxima(self):
-        # oracles read all entries too
+        # every oracle reads all entries of a table, too
         return (
             2 * self.n_pairs * self.n_labels**2
             + self.n_variables * self.n_labels

@@ -105,7 +105,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
             np.arange(len(classes)),
             np.array([facts.counts[label] for label in classes.tolist()]),
         )
-        # blocks count samples before factors apply, so that none may become zero
+        # blocks count samples before factors are applied, so that no factor may be zero
         if not (np.isfinite(self._factors).all() and (self._factors > 0.0).all()):
             raise ValueError("class_weight must be finite, and positive with parts")
         if self.follows_scale:

@@ -26,7 +26,7 @@ cdef class EntropyDual:
     cdef double* _means
     cdef Py_ssize_t _room
     cdef uint8_t[::1] _has_means
-    # means of an example without room, and its number; -1: no example
+    # means found last for an example without room, and its number; -1: no example
     cdef double* _last_means
     cdef Py_ssize_t _last_example
     # first parameter of each example

@@ -222,7 +222,7 @@ class BoundPython(PythonModel):
 
     def _dense_features(self, phi, i):
         """Check a dense feature vector; return indices, values and length."""
-        # copied here as well
+        # copied, as the model may reuse its array
         values = np.array(phi, dtype=np.float64)
         if values.ndim == 2 and values.shape[0] == 1:
             values = values[0]

@@ -193,7 +193,7 @@ cdef class SegmentSequences(Structure):
             out.transitions = transitions
         out.first = at.shared + self.n_labels * self.ld
         out.last = out.first + self.ld
-        # an example without spans has no address of their scores
+        # the addresses of spans stay NULL for an example without spans
         if self._n_spans(i):
             out.spans = lengths + self._n_lengths(i) * self.ld
             out.first_span = &self._first_span[self._starts[i] + i]

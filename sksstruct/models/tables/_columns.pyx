@@ -21,7 +21,7 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils.parallel import run_in_chunks
 
-# Rows of features that are converted to double precision at a time.
+# Number of rows of features that are converted to double precision at a time.
 BATCH = 1024
 
 
