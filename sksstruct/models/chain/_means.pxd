@@ -24,7 +24,7 @@ cdef class ChainMeans:
     cdef SumScratch sums
     # (max_size, ld) node means of a second distribution, or scratch
     cdef double* spare_nodes
-    # edge means before the product with `ahead`; `BoundChain._edge_cells` numbers
+    # edge means before the product with `ahead`, as many as `BoundChain._edge_cells`
     cdef double* outer
     # where each position has its own transitions: tables, and edge means
     cdef EdgeTable* tables

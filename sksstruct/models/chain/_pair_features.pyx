@@ -186,7 +186,7 @@ cdef class PairFeatures:
         cdef double value
         for entry in range(self._indptr[position], self._indptr[position + 1]):
             feature, value = self._indices[entry], self._values[entry]
-            # cells of one feature ascend, so that addresses do
+            # cells of one feature ascend, so that memory is read in order
             for k in range(self._starts[feature], self._starts[feature + 1]):
                 table[self._cells[k]] += value * weights[k]
 

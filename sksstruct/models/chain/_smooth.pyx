@@ -468,7 +468,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             # without an anchor, visits would run another method
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
-        # own tables, as sweeps between visits must not change them
+        # tables of visits only, which sweeps in between must not change
         self._visit_means = ChainMeans(chain, self._n_best)
         self._visit_memory = memory
         self._visit_table.scores = &memory[0]

@@ -80,7 +80,7 @@ cdef class GraphKernel(Structure):
     @cython.final
     cdef inline Py_ssize_t _table_of_edge(self, Py_ssize_t start,
                                           Py_ssize_t edge) noexcept nogil:
-        """Return the place of an edge's scores, given the first place of all edges."""
+        """Return the place of an edge's scores; the first edge's are at `start`."""
         return start if self.shared else start + edge * self.edge_ld
 
     # ---- labelings and the loss ----
