@@ -89,8 +89,8 @@ class SegmentLengths:
         """Largest length with a row in the table of each sequence.
 
         Without a limit, scores of longer segments are the score of this length plus
-        scores of further positions. Lengths beyond it must not be allowed, forbidden,
-        or the length of a span one by one, as these have scores of their own.
+        scores of further positions. No longer length may be allowed or forbidden
+        individually, or be the length of a span, which has features of its own.
         """
         if not self._is_unlimited:
             return np.minimum(sizes, self.longest_.max())

@@ -250,7 +250,7 @@ cdef class FeatureRows:
             return
         if self.scale != 1.0:
             # The kernel multiplies by no scale: init is divided by the scale, and the
-            # result multiplied. The last row of out, which the kernel writes last,
+            # result multiplied. The last row of out, which the kernel starts last,
             # stores init.
             last = out + (count - 1) * ld
             for k in range(size):

@@ -300,7 +300,7 @@ cdef class BoundTable(BoundModel):
     # ---- potentials and labelings ----
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        # with one row per example, the pointers are few and stay in the cache
+        # with one row per example, pointers need no prefetch
         if self._one_entry and not soon:
             return
         self._changes.prefetch(i, soon)
