@@ -77,7 +77,7 @@ class PolytopeDual(DualSpace):
             return alone
         nodes = np.empty_like(self.losses)
         nodes[self.nodes[0]] = tables[self.tables[0]].sum(axis=2)
-        # most tables have the scores of their second node: all are summed, without a copy
+        # most tables belong to their second node: all are summed, without a copy
         nodes[self.nodes[1]] = tables.sum(axis=1)[self.tables[1]]
         nodes[self.alone] = alone
         return nodes

@@ -20,8 +20,7 @@ cdef class RowFactors(FactorModel):
     cdef double* _scores
     cdef const double[::1] _norms
     cdef const unsigned char[::1] _marks
-    # masks of 0 or -inf for first and last labels, and the marks of the masked
-    # variables
+    # rows of 0 or -inf for the labels of variables with each of two marks, and the marks
     cdef const double[:, ::1] _label_mask
     cdef const unsigned char[::1] _masked
 
