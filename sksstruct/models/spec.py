@@ -24,7 +24,7 @@ LIKELIHOOD_C2 = 0.0075
 # alpha="auto" for X of one matrix with hinge losses: factor of the mean square of the
 # rows over their number.
 ROW_ALPHA = 0.5
-# The same factor for the likelihood.
+# Factor of the mean square, as above, with the likelihood.
 ROW_LOG_ALPHA = 0.1
 # Least mean of squares for which floating-point numbers can follow the scale.
 _LEAST_SQUARE = 1e-300

@@ -382,7 +382,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         raise NotImplementedError
 
     def _score(self, X, y, predicted, sample_weight=None):
-        """One minus the mean loss of the outputs predicted for checked inputs."""
+        """Score of predicted outputs for checked inputs: one minus the mean loss."""
         y = as_list("y", y)
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")

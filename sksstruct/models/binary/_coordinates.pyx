@@ -130,8 +130,8 @@ cdef class Coordinates:
 
     cdef void _limit(self, double highest, double lowest) noexcept nogil:
         """Set the range of slacks for which examples at a bound stay active."""
-        # without a positive slack no example at 1 is left out; without a negative one, no
-        # example at 0
+        # without a positive slack no example at 1 is left out, and without a negative
+        # one no example at 0
         self.highest = highest if highest > 0.0 else INFINITY
         self.lowest = lowest if lowest < 0.0 else -INFINITY
 

@@ -28,11 +28,11 @@ MOST_STEEP = 200.0
 
 
 class BoundClasses(BoundTable):
-    """Classes with their data: one block, and a row for each example."""
+    """Classes with their data, which are one block and a row for each example."""
 
     def quick_ascent(self, alpha):
-        # Passes of dual ascent grow with the mean square of the features over n alpha mu,
-        # passes of L-BFGS far less; the limit was measured on digits and letters.
+        # Passes of dual ascent grow with the mean square of the features over n alpha
+        # mu, passes of L-BFGS far less; the limit was measured on digits and letters.
         X = self.features[0]
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         square = squares.sum() / len(self.sizes) + self.has_bias[0]

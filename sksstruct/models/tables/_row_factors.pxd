@@ -20,7 +20,7 @@ cdef class RowFactors(FactorModel):
     cdef double* _scores
     cdef const double[::1] _norms
     cdef const unsigned char[::1] _marks
-    # rows of 0 or -inf for the labels of variables with each of two marks, and the marks
+    # rows of 0 or -inf for the labels of variables with each of two marks; the marks
     cdef const double[:, ::1] _label_mask
     cdef const unsigned char[::1] _masked
 
