@@ -83,7 +83,7 @@ cdef class Candidates(Structure):
         keys[0] = <int32_t> (y[0] * self.ld + y[1])
         return 1
 
-    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef Py_ssize_t candidate, label
         cdef const double* row = at.theta
@@ -121,21 +121,21 @@ cdef class Candidates(Structure):
         value[0] = at.constant + high + mu * log(total)
         return 0
 
-    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef Py_ssize_t candidate, label, count = 0, rank, n = self._n_candidates(i)
         cdef int32_t item
         k = min(k, n * self.n_labels)
-        own.make_room(k, 2)
+        oracle.make_room(k, 2)
         for candidate in range(n):
             for label in range(self.n_labels):
                 count = keep_best(
                     count, k, at.theta[candidate * self.ld + label],
-                    <int32_t> (candidate * self.n_labels + label), own.values,
-                    own.labelings)
+                    <int32_t> (candidate * self.n_labels + label), oracle.values,
+                    oracle.labelings)
         # numbers become pairs in place, from the last rank
         for rank in range(count - 1, -1, -1):
-            item = own.labelings[rank]
-            own.labelings[2 * rank] = <int32_t> (item // self.n_labels)
-            own.labelings[2 * rank + 1] = <int32_t> (item % self.n_labels)
+            item = oracle.labelings[rank]
+            oracle.labelings[2 * rank] = <int32_t> (item // self.n_labels)
+            oracle.labelings[2 * rank + 1] = <int32_t> (item % self.n_labels)
         return count

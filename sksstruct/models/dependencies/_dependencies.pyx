@@ -152,7 +152,7 @@ cdef class DependencyTrees(Structure):
 
     # ---- oracles ----
 
-    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i]
         cdef double score
@@ -167,7 +167,7 @@ cdef class DependencyTrees(Structure):
                 raise ValueError(f"example {i} has no tree with a score above -inf")
         return 0
 
-    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i], needed, k_most = 1, _
         # at most the number of choices of heads
@@ -176,18 +176,19 @@ cdef class DependencyTrees(Structure):
                 break
             k_most *= n
         k = min(k, k_most)
-        own.make_room(k, n)
+        oracle.make_room(k, n)
         if n == 0:
-            own.values[0] = 0.0
+            oracle.values[0] = 0.0
             return 1
         if self.projective:
             return projective_topk(
-                n, self.single_root, at.theta, k, at.memory, &own.scratch,
-                &own.scratch_capacity, own.values, own.labelings)
+                n, self.single_root, at.theta, k, at.memory, &oracle.scratch,
+                &oracle.scratch_capacity, oracle.values, oracle.labelings)
         needed = nonprojective_topk_scratch(n, k)
-        reserve(<void**> &own.scratch, &own.scratch_capacity, needed, sizeof(double))
-        return nonprojective_topk(n, self.single_root, at.theta, k, own.scratch,
-                                  own.values, own.labelings)
+        reserve(<void**> &oracle.scratch, &oracle.scratch_capacity, needed,
+                sizeof(double))
+        return nonprojective_topk(n, self.single_root, at.theta, k, oracle.scratch,
+                                  oracle.values, oracle.labelings)
 
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:

@@ -135,13 +135,13 @@ cdef class GraphKernel(Structure):
 
     # ---- oracles ----
 
-    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef FlatForest forest
         if not self.labeled:
             self.forbid_others(at, i)
         if not self.forest:
-            return Structure.decode(self, at, own, i, y)
+            return Structure.decode(self, at, oracle, i, y)
         forest = self._forest(at, i)
         max_product_flat(&forest, at.memory, y)
         return 0
@@ -175,19 +175,19 @@ cdef class GraphKernel(Structure):
         value[0] = mu * value[0] + at.constant
         return 0
 
-    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef FlatForest forest
         cdef Py_ssize_t count, rank
         if not self.forest:
-            return Structure.topk(self, at, own, i, k)
-        if own.search is None:
+            return Structure.topk(self, at, oracle, i, k)
+        if oracle.search is None:
             with gil:
-                own.search = SubtreeLists()
+                oracle.search = SubtreeLists()
         forest = self._forest(at, i)
-        count = topk_flat(&forest, at.memory, <SubtreeLists> own.search, k)
-        own.make_room(count, self._sizes[i])
+        count = topk_flat(&forest, at.memory, <SubtreeLists> oracle.search, k)
+        oracle.make_room(count, self._sizes[i])
         for rank in range(count):
-            (<SubtreeLists> own.search).read(
-                rank, own.labelings + rank * self._sizes[i])
+            (<SubtreeLists> oracle.search).read(
+                rank, oracle.labelings + rank * self._sizes[i])
         return count

@@ -102,7 +102,7 @@ cdef class Matchings(Structure):
 
     # ---- oracles ----
 
-    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef Py_ssize_t n_rows = self._shapes[i, 0], n_columns = self._shapes[i, 1]
         cdef Py_ssize_t* columns = <Py_ssize_t*> (at.memory + n_rows * n_columns)
@@ -129,15 +129,15 @@ cdef class Matchings(Structure):
                 y[row] = <int32_t> column
         return 0
 
-    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
-        if own.search is None:
+        if oracle.search is None:
             with gil:
-                own.search = AssignmentSearch()
-        return self._search(at, <AssignmentSearch> own.search, own, i, k)
+                oracle.search = AssignmentSearch()
+        return self._search(at, <AssignmentSearch> oracle.search, oracle, i, k)
 
     cdef Py_ssize_t _search(self, Potentials* at, AssignmentSearch search,
-                            OracleMemory own, Py_ssize_t i,
+                            OracleMemory oracle, Py_ssize_t i,
                             Py_ssize_t k) except -1 nogil:
         cdef Py_ssize_t n_rows = self._shapes[i, 0], n_columns = self._shapes[i, 1]
         cdef Py_ssize_t row, count, entry
@@ -152,10 +152,10 @@ cdef class Matchings(Structure):
                 scores[0] = 0.0
                 scores += 1
         count = search.find(k)
-        own.make_room(count, n_rows)
+        oracle.make_room(count, n_rows)
         # consecutive labelings of all ranks
         for entry in range(count * n_rows):
-            own.labelings[entry] = search.labeling(0)[entry]
-            if own.labelings[entry] == n_columns:
-                own.labelings[entry] = -1
+            oracle.labelings[entry] = search.labeling(0)[entry]
+            if oracle.labelings[entry] == n_columns:
+                oracle.labelings[entry] = -1
         return count

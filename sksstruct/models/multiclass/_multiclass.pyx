@@ -67,7 +67,7 @@ cdef class Classes(Structure):
 
     # ---- labelings, and the oracles ----
 
-    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef Py_ssize_t label, best = 0
         # strictly larger, so that the lowest class wins a tie
@@ -92,14 +92,14 @@ cdef class Classes(Structure):
         value[0] = mu * (high + log(total))
         return 0
 
-    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef Py_ssize_t label, count = 0
         k = min(k, self.n_labels)
-        own.make_room(k, 1)
+        oracle.make_room(k, 1)
         for label in range(self.n_labels):
-            count = keep_best(count, k, at.theta[label], <int32_t> label, own.values,
-                              own.labelings)
+            count = keep_best(count, k, at.theta[label], <int32_t> label, oracle.values,
+                              oracle.labelings)
         return count
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:

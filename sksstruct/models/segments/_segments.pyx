@@ -361,7 +361,7 @@ cdef class SegmentSequences(Structure):
 
     # ---- oracles ----
 
-    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef Segments segments = self._read(at, i)
         cdef double score = best_segmentation(
@@ -373,15 +373,15 @@ cdef class SegmentSequences(Structure):
                     "with the lengths that labels may have, and with its known labels")
         return 0
 
-    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef Segments segments = self._read(at, i)
-        reserve(<void**> &own.scratch, &own.scratch_capacity,
+        reserve(<void**> &oracle.scratch, &oracle.scratch_capacity,
                 topk_scratch(&segments, k), sizeof(double))
-        own.make_room(k, self._sizes[i])
-        memset(own.labelings, 0, k * self._sizes[i] * sizeof(int32_t))
+        oracle.make_room(k, self._sizes[i])
+        memset(oracle.labelings, 0, k * self._sizes[i] * sizeof(int32_t))
         return best_segmentations(
-            &segments, k, own.scratch, own.labelings, own.values)
+            &segments, k, oracle.scratch, oracle.labelings, oracle.values)
 
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:

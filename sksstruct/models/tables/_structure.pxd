@@ -12,7 +12,7 @@ cdef struct Potentials:
 
 
 cdef class OracleMemory:
-    # scratch of one thread, named `own` in signatures; structures may derive from it
+    # scratch of one thread, named `oracle` in signatures; structures may derive from it
     cdef object search
     # labelings found last, in rows, and their values
     cdef int32_t* labelings
@@ -53,9 +53,9 @@ cdef class Structure:
                       double scale) except -1 nogil
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil
     # oracles
-    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil
-    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil

@@ -163,7 +163,7 @@ cdef class Structure:
 
     # The best labeling; among ties, always the same one. Calls `find` if the oracle is
     # not compiled.
-    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef const int32_t[::1] labels
         with gil:
@@ -186,17 +186,17 @@ cdef class Structure:
         """Return the best labeling of an example at its potentials."""
         raise NotImplementedError
 
-    # Up to k best labelings, in descending order, into `own`; returns their number.
+    # Up to k best labelings, in descending order, into `oracle`; returns their number.
     # Calls `find_topk` if the oracle is not compiled.
-    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef const int32_t[:, ::1] rows
         with gil:
             found = self.find_topk(i, *self._arrays(at), k)
             rows = np.ascontiguousarray(found, dtype=np.int32)
-            own.make_room(rows.shape[0], self._sizes[i])
+            oracle.make_room(rows.shape[0], self._sizes[i])
             if rows.size:
-                memcpy(own.labelings, &rows[0, 0], rows.nbytes)
+                memcpy(oracle.labelings, &rows[0, 0], rows.nbytes)
             return rows.shape[0]
 
     def find_topk(self, i, theta, others, k):

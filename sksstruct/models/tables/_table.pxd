@@ -21,7 +21,7 @@ cdef struct TableScratch:
 cdef class TableWorkspace(Workspace):
     cdef object _theta
     cdef TableScratch _scratch
-    cdef OracleMemory own
+    cdef OracleMemory oracle
 
 
 cdef class BoundTable(BoundModel):

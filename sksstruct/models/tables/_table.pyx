@@ -40,7 +40,7 @@ cdef class TableWorkspace(Workspace):
 
     def __cinit__(self, BoundTable model, bint training=True):
         cdef double[::1] theta = aligned_zeros(model.table_size)
-        self._theta, self.own = np.asarray(theta), model.structure.own_memory()
+        self._theta, self.oracle = np.asarray(theta), model.structure.own_memory()
         self._scratch.at.theta = &theta[0]
         self._scratch.at.memory = self.zeros(model.structure.memory_size)
         self._scratch.keys = self.integers(model.max_keys)
@@ -342,7 +342,7 @@ cdef class BoundTable(BoundModel):
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
         self.structure.decode(&(<TableScratch*> workspace.scratch).at,
-                              (<TableWorkspace> workspace).own, i, y)
+                              (<TableWorkspace> workspace).oracle, i, y)
         return self.evaluate(workspace, i, y, value)
 
     cdef Py_ssize_t best_labelings(
@@ -359,12 +359,12 @@ cdef class BoundTable(BoundModel):
         """Find the k best labelings at the loaded potentials."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t count, rank
-        count = self.structure.topk(&ws.at, (<TableWorkspace> workspace).own, i, k)
-        labelings[0] = (<TableWorkspace> workspace).own.labelings
-        values[0] = (<TableWorkspace> workspace).own.values
+        count = self.structure.topk(&ws.at, (<TableWorkspace> workspace).oracle, i, k)
+        labelings[0] = (<TableWorkspace> workspace).oracle.labelings
+        values[0] = (<TableWorkspace> workspace).oracle.values
         for rank in range(count):
             self.evaluate(workspace, i, labelings[0] + rank * self._sizes[i],
-                          (<TableWorkspace> workspace).own.values + rank)
+                          (<TableWorkspace> workspace).oracle.values + rank)
         return count
 
     cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
