@@ -8,7 +8,6 @@ from importlib.util import find_spec
 
 import pytest
 from numpydoc.validate import validate
-from sklearn.base import BaseEstimator
 
 import sksstruct
 
@@ -148,7 +147,7 @@ def test_parameters_and_docstrings_agree():
         for module in PUBLIC
         for value in vars(importlib.import_module(module)).values()
         if inspect.isclass(value)
-        and issubclass(value, BaseEstimator)
+        and hasattr(value, "get_params")
         and value.__module__.startswith("sksstruct.")
     ]
     assert len(set(classes)) > 15

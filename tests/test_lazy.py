@@ -11,7 +11,8 @@ import pytest
 import sksstruct
 
 LAZY = ["sksstruct"] + [
-    f"sksstruct.{name}" for name in ("datasets", "feature_extraction", "inference")
+    f"sksstruct.{name}"
+    for name in ("datasets", "feature_extraction", "inference", "projections")
 ]
 HEAVY = {"scipy", "joblib", "sklearn", "matplotlib", "pandas"}
 

@@ -37,12 +37,16 @@ def main(arguments=None):
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    # Only the command's module is imported: `tag` starts in hundredths of a second.
+    # without arguments, the process was started for the command
+    owns_process = arguments is None
+    arguments = sys.argv[1:] if owns_process else list(arguments)
+    # Only the module of the command is imported: a tagger starts in hundredths of a
+    # second.
     asked = _MODULES.get(arguments[0]) if arguments else None
     for module in _MODULES.values() if asked is None else [asked]:
         import_module(f"{__name__}.{module}").add_parsers(commands)
     options = parser.parse_args(arguments)
+    options.owns_process = owns_process
     try:
         code = options.run(options)
         # if the reader of a pipe is gone, this raises the error that is caught below

@@ -6,12 +6,9 @@
 dual (`_multipliers.pyx`) of each tree (`_tree_polytope.pyx`).
 """
 
-from sksstruct.projections._box_equality import project_box_equality
-from sksstruct.projections._polytopes import (
-    project_chain_polytope,
-    project_tree_polytope,
-)
-from sksstruct.projections._probabilities import project_simplex
+from typing import TYPE_CHECKING
+
+from sksstruct.utils._lazy import lazy_names
 
 __all__ = [
     "project_box_equality",
@@ -19,3 +16,21 @@ __all__ = [
     "project_simplex",
     "project_tree_polytope",
 ]
+
+if TYPE_CHECKING:
+    from sksstruct.projections._box_equality import project_box_equality
+    from sksstruct.projections._polytopes import (
+        project_chain_polytope,
+        project_tree_polytope,
+    )
+    from sksstruct.projections._probabilities import project_simplex
+else:
+    # Kernels of MAP solvers import this package, and none of its polytopes.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_box_equality": ["project_box_equality"],
+            "_polytopes": ["project_chain_polytope", "project_tree_polytope"],
+            "_probabilities": ["project_simplex"],
+        },
+    )

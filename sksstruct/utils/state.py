@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-from sklearn.exceptions import InconsistentVersionWarning
 
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.version import __version__
@@ -30,6 +29,10 @@ class Versioned:
         state = _entries(state, type(self).__name__)
         version = state.pop(_VERSION, "before 0.1")
         if version != __version__:
+            # scikit-learn takes a second to import, which a process that only reads
+            # a graph would wait for
+            from sklearn.exceptions import InconsistentVersionWarning
+
             warnings.warn(
                 InconsistentVersionWarning(
                     estimator_name=type(self).__name__,

@@ -381,6 +381,24 @@ def test_the_process_of_toulbar2_ends_with_its_parent():
         assert process.stdout.read() == ""
 
 
+def test_the_limit_counts_from_the_start_of_the_process(tmp_path):
+    rng = np.random.default_rng(0)
+    dump_uai(random_graph(rng, n=300, m=1500, states=(3, 5)), tmp_path / "a.uai")
+    code = (
+        "import sys, time\ntime.sleep(0.4)\nfrom sksstruct.commands import main\nmain()"
+    )
+    shown = {}
+    for limit in (0.2, 1.2):
+        arguments = ["map", str(tmp_path / "a.uai"), "--max-seconds", str(limit)]
+        run = [sys.executable, "-c", code, *arguments, "--json"]
+        done = subprocess.run(run, capture_output=True, text=True, check=True)
+        shown[limit] = json.loads(done.stdout)
+    # the limit has passed, or less of it is left than half a second and the wait
+    assert shown[0.2]["seconds"] < 0.2
+    assert shown[1.2]["seconds"] < 1.0
+    assert all(found["status"] == "time_limit" for found in shown.values())
+
+
 @pytest.mark.slow
 def test_module_runs(tmp_path):
     path = tmp_path / "a.wcsp"

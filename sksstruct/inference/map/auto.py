@@ -18,6 +18,7 @@ from sksstruct.inference.map.local_search._violations import ViolationsFirst
 from sksstruct.inference.map.local_search.search import LocalSearch
 from sksstruct.inference.map.message_passing.trws import TRWS
 from sksstruct.inference.map.tightening.tighten import Tightening
+from sksstruct.utils._parameters import NON_NEGATIVE
 from sksstruct.utils.progress import Status
 
 # Graphs are solved by eliminating all variables if the tables have at most this many
@@ -111,10 +112,7 @@ class Auto(MAPSolver):
     effort: float = 1.0
 
     _pairwise, _joins = False, True
-    _parameter_constraints = {
-        **MAPSolver._parameter_constraints,
-        "effort": MAPSolver._parameter_constraints["tol"],
-    }
+    _allowed = {**MAPSolver._allowed, "effort": NON_NEGATIVE}
 
     def _run(self, run):
         problem = run.problem

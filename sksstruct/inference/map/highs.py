@@ -11,7 +11,6 @@ from dataclasses import KW_ONLY, dataclass
 from queue import Empty, SimpleQueue
 
 import numpy as np
-from scipy import optimize, sparse
 
 from sksstruct.inference.map.core._decode import by_variable, decode
 from sksstruct.inference.map.core.solver import MAPSolver
@@ -70,10 +69,7 @@ class HiGHS(MAPSolver):
     max_iter: int = 1_000_000
 
     _pairwise = False
-    _parameter_constraints = {
-        **MAPSolver._parameter_constraints,
-        "relaxed": ["boolean"],
-    }
+    _allowed = {**MAPSolver._allowed, "relaxed": [bool]}
 
     def _run(self, run):
         graph = run.problem.graph
@@ -141,6 +137,8 @@ class HiGHS(MAPSolver):
 
 def _milp(scores, rows, low, high, **options):
     """SciPy's solution of the program that maximizes the sum of scores."""
+    from scipy import optimize
+
     largest = abs(scores).max(initial=0.0)
     scale = 2.0 ** np.floor(np.log2(largest)) if largest > _LARGE else 1.0
     with _SILENCE:
@@ -357,6 +355,8 @@ class _Rows:
 
     def build(self, n_columns):
         """All rows as a matrix, and their bounds."""
+        from scipy import sparse
+
         rows = np.repeat(np.arange(len(self.sizes)), self.sizes)
         shape = (len(self.sizes), n_columns)
         entries = np.concatenate(self.values), (rows, np.concatenate(self.columns))

@@ -1,7 +1,8 @@
 """Consecutive lists in one array: offsets, and positions sorted by key."""
 
 import numpy as np
-from scipy import sparse
+
+from sksstruct.inference.map.core._problem import sort_by_counting
 
 
 def offsets(sizes):
@@ -37,7 +38,10 @@ def places_by(keys, n):
     places : ndarray of shape (len(keys),), int32
         Positions of key 0, then of key 1, and so on.
     """
-    # counting sort, as in SciPy, takes a tenth of the time of a comparison sort
-    m = len(keys)
-    table = sparse.csr_matrix((np.ones(m, dtype=bool), (keys, np.arange(m))), (n, m))
-    return table.indptr.astype(np.intp), table.indices.astype(np.int32)
+    keys = np.ascontiguousarray(keys, dtype=np.int32)
+    first = offsets(np.bincount(keys, minlength=n))
+    if len(first) > n + 1:
+        raise ValueError(f"keys must be below {n}, got {keys.max()}")
+    places = np.empty(len(keys), dtype=np.int32)
+    sort_by_counting(keys, first[:-1].copy(), places)
+    return first, places

@@ -163,3 +163,25 @@ cdef class Problem:
     def send(self, Py_ssize_t edge, bint backward, values, out):
         """Compute `message` on arrays."""
         self.message(edge, backward, const_doubles(values), doubles(out))
+
+
+def sort_by_counting(keys, ends, places):
+    """Write where each key stands, in increasing order.
+
+    Parameters
+    ----------
+    keys : ndarray of int32
+        Keys, from 0 to the length of `ends` minus 1.
+    ends : ndarray of intp
+        For each key the first index in `places`; on return, the index after its last.
+    places : ndarray of int32
+        Indices of key 0, then those of key 1, and so on.
+    """
+    cdef Py_ssize_t k, n = len(keys)
+    cdef const int32_t* key = const_int32s(keys)
+    cdef Py_ssize_t* end = intps(ends)
+    cdef int32_t* place = int32s(places)
+    with nogil:
+        for k in range(n):
+            place[end[key[k]]] = <int32_t>k
+            end[key[k]] += 1

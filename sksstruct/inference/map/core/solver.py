@@ -3,20 +3,17 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map.core._reduce import Reduced, score_range
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.result import Interrupted, MAPResult
 from sksstruct.inference.map.core.run import COLUMNS, MAPRun, WithoutCliques
-from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils._parameters import COUNT, NON_NEGATIVE, Parameters, random_source
 from sksstruct.utils.progress import Status, Trace
 
 # Relative rounding error of a sum of scores, whatever the order of addition.
@@ -34,21 +31,14 @@ TEXTS = {
 }
 
 
-class MAPSolver(BaseEstimator):
+class MAPSolver(Parameters):
     """Base class of the solvers of MAP problems; subclasses implement ``_run(run)``."""
 
     # Whether the solver refuses factors of three or more variables.
     _pairwise = True
     # Whether mutually exclusive states become cliques, which tightens the relaxation.
     _joins = False
-    _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def check(self) -> None:
-        """Raise an error if a parameter is not valid."""
-        validate_params(self)
+    _allowed = {"max_iter": COUNT, "tol": NON_NEGATIVE}
 
     def solve(
         self,
@@ -112,7 +102,7 @@ class MAPSolver(BaseEstimator):
             lowest = max(lowest, np.nextafter(graph.must_exceed, np.inf))
         run = MAPRun(
             MAPProblem(reduced.graph, reduced.penalty), self.tol, self.max_iter,
-            max_seconds, check_random_state(random_state), offset=reduced.offset,
+            max_seconds, random_source(random_state), offset=reduced.offset,
             verbose=verbose, callback=callback, name=name, started=started,
             lowest=lowest - reduced.offset,
         )  # fmt: skip

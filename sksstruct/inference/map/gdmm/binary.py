@@ -7,9 +7,9 @@ import numpy as np
 
 from sksstruct.inference.map.core.solver import MAPSolver
 from sksstruct.inference.map.gdmm.binary_state import MAPBinaryGDMMState
-from sksstruct.inference.map.gdmm.gdmm import MAPGDMM, TEXTS, balance
+from sksstruct.inference.map.gdmm.gdmm import TEXTS, balance
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils._parameters import COUNT, POSITIVE
 from sksstruct.utils.progress import Status
 
 
@@ -71,16 +71,13 @@ class MAPBinaryGDMM(MAPSolver):
     activations: int | Literal["auto"] = "auto"
     patience: int = 100
 
-    _parameter_constraints = {
-        **MAPSolver._parameter_constraints,
-        "rho": MAPGDMM._parameter_constraints["rho"],
-        "patience": MAPSolver._parameter_constraints["max_iter"],
-        "eta": MAPGDMM._parameter_constraints["eta"],
-        "edge_step": [StrOptions({"exact", "gradient"})],
-        "activations": [
-            StrOptions({"auto"}),
-            *MAPSolver._parameter_constraints["max_iter"],
-        ],
+    _allowed = {
+        **MAPSolver._allowed,
+        "rho": ["auto", *POSITIVE],
+        "eta": POSITIVE,
+        "edge_step": ["exact", "gradient"],
+        "activations": ["auto", *COUNT],
+        "patience": COUNT,
     }
 
     def _check_graph(self, graph):

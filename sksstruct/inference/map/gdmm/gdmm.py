@@ -1,7 +1,6 @@
 """Solver by the greedy direction method of multipliers for large domains."""
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from sksstruct.inference.map.core.solver import MAPSolver
 from sksstruct.inference.map.gdmm._toplists import Lists
 from sksstruct.inference.map.gdmm.state import MAPGDMMState
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._parameters import COUNT, POSITIVE
 from sksstruct.utils.progress import Status
 
 # Texts for `sksstruct.utils._doc.fill_doc`.
@@ -86,11 +85,11 @@ class MAPGDMM(MAPSolver):
     # Steps (6) of each factor per iteration, and whether searches use sorted lists.
     _steps = 1
     _lists = True
-    _parameter_constraints = {
-        **MAPSolver._parameter_constraints,
-        "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "eta": [Interval(Real, 0, None, closed="neither")],
-        "sweeps": MAPSolver._parameter_constraints["max_iter"],
+    _allowed = {
+        **MAPSolver._allowed,
+        "rho": ["auto", *POSITIVE],
+        "eta": POSITIVE,
+        "sweeps": COUNT,
     }
 
     def _run(self, run):

@@ -12,6 +12,7 @@ from sksstruct.inference.map.core._decode import (
 )
 from sksstruct.inference.map.core.solver import TEXTS as COMMON
 from sksstruct.inference.map.core.solver import MAPSolver
+from sksstruct.utils._parameters import COUNT
 from sksstruct.utils.progress import Status
 
 # Sweeps before the first local search; the interval grows by half each time.
@@ -45,11 +46,7 @@ class MessagePassing(MAPSolver):
 
     # Class of the kernel, called with the problem.
     _kernel: ClassVar[type]
-    _parameter_constraints = {
-        **MAPSolver._parameter_constraints,
-        "search": ["boolean"],
-        "patience": MAPSolver._parameter_constraints["max_iter"],
-    }
+    _allowed = {**MAPSolver._allowed, "search": [bool], "patience": COUNT}
 
     def _run(self, run):
         """Sweep until the run ends or the bound stalls; return the beliefs."""

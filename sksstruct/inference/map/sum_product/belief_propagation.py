@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.random import RandomState
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
 from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.map.core._reduce import Reduced, score_range
@@ -16,7 +14,13 @@ from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.sum_product._forests import draw_forest
 from sksstruct.inference.map.sum_product.beliefs import Beliefs
 from sksstruct.inference.map.sum_product.result import MarginalResult
-from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils._parameters import (
+    COUNT,
+    NON_NEGATIVE,
+    Number,
+    Parameters,
+    random_source,
+)
 from sksstruct.utils.progress import Progress, Status
 
 # All forbidden labelings together are less probable than any allowed labeling, by this
@@ -31,7 +35,7 @@ COLUMNS = ("iteration", "seconds", "residual", "bound")
 
 
 @dataclass(eq=False, repr=False)
-class BeliefPropagation(BaseEstimator):
+class BeliefPropagation(Parameters):
     """Marginals and partition functions by message passing, for factors of any size.
 
     The probability of a labeling is proportional to the exponential of its score. Both
@@ -84,17 +88,13 @@ class BeliefPropagation(BaseEstimator):
     damping: float | Literal["auto"] = "auto"
     factors: bool = False
 
-    _parameter_constraints = {
-        "kind": [StrOptions({"bethe", "trw"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "damping": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="left")],
-        "factors": ["boolean"],
+    _allowed = {
+        "kind": ["bethe", "trw"],
+        "max_iter": COUNT,
+        "tol": NON_NEGATIVE,
+        "damping": ["auto", Number(Real, 0, 1)],
+        "factors": [bool],
     }
-
-    def check(self) -> None:
-        """Raise an error if a parameter is not valid."""
-        validate_params(self)
 
     def solve(
         self,
@@ -144,7 +144,7 @@ class BeliefPropagation(BaseEstimator):
         run.limit(problem)
         forests, shares = [], np.ones(reduced.graph.n_edges + reduced.graph.n_factors)
         if self.kind == "trw":
-            rng = check_random_state(random_state)
+            rng = random_source(random_state)
             forests, shares = _cover(problem, len(shares), rng, run)
             # a first bound: every labeling has the highest score
             high = score_range(reduced.graph)[1]
