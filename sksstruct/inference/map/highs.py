@@ -1,4 +1,10 @@
-"""The relaxation as a linear program, and MAP as an integer program, by HiGHS."""
+"""The relaxation as a linear program, and MAP as an integer program, by HiGHS.
+
+HiGHS takes far more time and memory than the other solvers, and serves as a reference.
+The program is that of `_local_polytope`. HiGHS runs in a thread, as it answers neither
+interrupts nor, between long steps, its time limit. SciPy is imported where a program is
+solved: a process that uses another solver needs no SciPy.
+"""
 
 import _thread
 import atexit
@@ -12,22 +18,26 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from sksstruct.inference.map._local_polytope import program, program_size
 from sksstruct.inference.map.core._decode import by_variable, decode
 from sksstruct.inference.map.core.solver import MAPSolver
+from sksstruct.utils._parameters import POSITIVE
 from sksstruct.utils.progress import Status
 
-# Columns of the program beyond which it is refused, before memory is taken.
-_MAX_COLUMNS = 4_000_000
-# Share of the time left that HiGHS gets, and seconds between looks at the clock.
+# Bytes of memory for each nonzero of the program, as measured on twenty graphs: the
+# program itself, and the copies, bounds and bases that HiGHS makes of it. Branch and
+# bound takes more, and more with every node.
+_BYTES_RELAXED, _BYTES_INTEGER = 800.0, 1500.0
+# Share of the remaining time that HiGHS gets, and seconds between looks at the clock.
 _SHARE, _TICK = 0.9, 0.05
-# Seconds that threads get at the end of the process.
+# Seconds that threads of HiGHS get at the end of the process.
 _MOMENT = 2.0
-# What threads that HiGHS is at work in will answer to.
+# The queues for the answers of all threads in which HiGHS runs.
 _AT_WORK = set()
 if hasattr(os, "register_at_fork"):
-    # the threads are not copied
+    # a fork copies no threads
     os.register_at_fork(after_in_child=_AT_WORK.clear)
-# What HiGHS takes for infinite is 1e20: larger costs are divided by a power of two.
+# HiGHS takes costs from 1e20 on as infinite: large costs are divided by a power of two.
 _LARGE = 1e18
 # Statuses of `scipy.optimize.milp`.
 _SOLVED, _LIMIT, _INFEASIBLE = range(3)
@@ -38,6 +48,9 @@ class HiGHS(MAPSolver):
     """MAP as an integer program, or its LP relaxation, by SciPy's HiGHS: a reference.
 
     The local polytope has a column for each state and for each entry of each table.
+    With large tables, the program takes much more time and memory than the other
+    solvers. It is refused before it is built if it would take more than
+    `max_megabytes`.
 
     Parameters
     ----------
@@ -49,6 +62,10 @@ class HiGHS(MAPSolver):
         bound; if all scores are far below 1, any labeling is.
     max_iter : int, default=1000000
         Maximum number of nodes of branch and bound. No effect with `relaxed`.
+    max_megabytes : float, default=1000
+        Largest memory of the program, in MB. The memory is estimated from the number of
+        nonzeros: 0.8 kB for each with `relaxed`, otherwise 1.5 kB. Branch and bound can
+        take more.
 
     Examples
     --------
@@ -67,16 +84,30 @@ class HiGHS(MAPSolver):
     _: KW_ONLY
     tol: float = 1e-6
     max_iter: int = 1_000_000
+    max_megabytes: float = 1000.0
 
     _pairwise = False
-    _allowed = {**MAPSolver._allowed, "relaxed": [bool]}
+    _allowed = {**MAPSolver._allowed, "relaxed": [bool], "max_megabytes": POSITIVE}
+
+    def _check_graph(self, graph):
+        n_rows, n_columns, n = program_size(graph)
+        needed = n * (_BYTES_RELAXED if self.relaxed else _BYTES_INTEGER) / 1e6
+        if needed > self.max_megabytes:
+            argument = "relaxed=True, " if self.relaxed else ""
+            raise ValueError(
+                f"the linear program of this graph would have {n_rows:,.0f} rows, "
+                f"{n_columns:,.0f} columns and {n:,.0f} nonzeros, and take about "
+                f"{needed:.4g} MB, more than max_megabytes={self.max_megabytes:g}: use "
+                "solver='auto', or, if there is so much memory, "
+                f"HiGHS({argument}max_megabytes={_round_up(needed)})"
+            )
 
     def _run(self, run):
         graph = run.problem.graph
         n = int(graph.first_state[-1])
         found = _in_thread(lambda: self._solve_program(graph, n, run), run)
         if found is None:
-            # the limit has passed while HiGHS was busy
+            # the limit has passed before HiGHS returned
             run.offer(np.zeros(graph.n_variables, dtype=np.int32))
             run.report()
             return
@@ -93,9 +124,9 @@ class HiGHS(MAPSolver):
             run.status = self._status(found, run)
 
     def _solve_program(self, graph, n_unary, run):
-        """SciPy's solution; unless `relaxed`, the marginals of variables are integral.
+        """Return SciPy's solution, or None where the time limit passes first.
 
-        None where the time limit passes first.
+        Unless `relaxed`, the marginals of variables are integral.
         """
         made = program(graph, run.late)
         if made is None or run.late():
@@ -104,39 +135,45 @@ class HiGHS(MAPSolver):
         options = {}
         if run.max_seconds is not None:
             left = run.max_seconds - run.seconds()
-            # HiGHS would ignore a negative limit, and run on
+            # HiGHS ignores negative limits
             options["time_limit"] = max(0.0, _SHARE * left)
         integrality = None
         if not self.relaxed:
-            # well below tol, which is what decides whether the labeling is optimal
+            # Well below tol: the run compares score and bound by tol itself.
             options["mip_rel_gap"] = self.tol * 1e-2
             options["node_limit"] = self.max_iter
-            # tables need no constraint: they are integral where variables are
+            # Marginals of tables are integral where those of variables are.
             integrality = np.r_[np.ones(n_unary), np.zeros(len(cost) - n_unary)]
         return _milp(cost, rows, low, high, integrality=integrality, options=options)
 
     def _bound(self, found):
-        """Upper bound of all scores; None where the program was not solved."""
+        """Return an upper bound on all scores; None where there is none."""
         if not self.relaxed:
             bound = getattr(found, "mip_dual_bound", None)
             return None if bound is None else -bound
         if found.status != _SOLVED:
             return None
-        # the bound is the value of a solved program, up to its tolerances
+        # the value of the program, which has tolerances itself
         return -found.fun + 1e-9 * abs(found.fun)
 
     def _status(self, found, run):
-        """Status of a run whose labeling was not found to be optimal."""
+        """Return the status of a run whose labeling is not proved optimal."""
         if found.status == _SOLVED and self.relaxed:
             return "fractional"
-        # its own limit ends a little earlier than that of the run
+        # HiGHS gets a little less time than the run has
         timed = found.status == _LIMIT and run.max_seconds is not None
         nodes = found.get("mip_node_count") or 0
         return "time_limit" if timed and nodes < self.max_iter else "max_iter"
 
 
+def _round_up(megabytes):
+    """A number of at most two digits and zeros, which is not below the given one."""
+    unit = 10.0 ** np.floor(np.log10(megabytes) - 1.0)
+    return f"{np.ceil(megabytes / unit) * unit:g}"
+
+
 def _milp(scores, rows, low, high, **options):
-    """SciPy's solution of the program that maximizes the sum of scores."""
+    """Return SciPy's solution of the program that maximizes the sum of scores."""
     from scipy import optimize
 
     largest = abs(scores).max(initial=0.0)
@@ -155,11 +192,12 @@ def _milp(scores, rows, low, high, **options):
 
 
 class _Silence:
-    """Discards what C code prints, while any thread is within.
+    """Context that discards the output of C code while any thread is in the context.
 
-    HiGHS has messages that none of its options turns off. The file descriptor stays as
-    it is, and with it what Python prints meanwhile. Other C libraries than GNU's have
-    no variable that may be set.
+    HiGHS has messages that none of its options turns off. The context sets the variable
+    ``stdout`` of GNU's C library to another stream. The file descriptor stays as it is:
+    what Python prints meanwhile is not lost. With other C libraries, whose ``stdout``
+    is no variable, the context does nothing.
     """
 
     def __init__(self):
@@ -173,7 +211,7 @@ class _Silence:
         self.begin()
 
     def begin(self):
-        """No thread is within."""
+        """Set up the state in which no thread is in the context."""
         self._lock, self._depth = _thread.allocate_lock(), 0
         self._move(0)
 
@@ -186,7 +224,7 @@ class _Silence:
     def _move(self, step):
         with self._lock:
             self._depth += step
-            # without a file for it, as where too many are open, nothing changes
+            # the stream is NULL where the process has too many open files
             if self._stream is not None and self._nowhere:
                 self._stream.value = self._nowhere if self._depth else self._given
 
@@ -197,19 +235,19 @@ if hasattr(os, "register_at_fork"):
 
 
 def _in_thread(solve, run):
-    """What a function returns; None where the run is late.
+    """Return what a function returns, or None where the run is late.
 
-    HiGHS answers no interrupts, and looks at its clock between steps that may be long:
-    here the caller goes on, and the thread ends when HiGHS looks.
+    HiGHS answers no interrupts, and looks at its clock between steps that may be long.
+    The caller does not wait for HiGHS, whose thread ends at its next look at the clock.
 
-    An interrupt can come before any line of Python, also within `threading` and
-    `concurrent.futures`, whose locks it would leave taken. What is used here is
+    An interrupt can come before any line of Python. Within `threading` or
+    `concurrent.futures` it would leave locks taken: `_thread` and `SimpleQueue` are
     compiled.
     """
     answer = SimpleQueue()
 
     def work():
-        # by the thread itself: whoever waits for it may be gone
+        # The thread does so itself, as an interrupt may have ended the caller.
         _AT_WORK.add(answer)
         try:
             answer.put((solve(), None))
@@ -218,7 +256,7 @@ def _in_thread(solve, run):
         finally:
             _AT_WORK.discard(answer)
 
-    # the interpreter does not wait for such a thread at its end
+    # at its end the interpreter does not wait for threads that `_thread` starts
     _thread.start_new_thread(work, ())
     while True:
         try:
@@ -234,25 +272,25 @@ def _in_thread(solve, run):
 
 @atexit.register
 def _end_at_once():
-    """Let the process end while HiGHS is at work.
+    """Let the process end while HiGHS runs in a thread.
 
-    A thread that comes back to the interpreter while that ends aborts the process:
-    those that are nearly done get a moment. Destructors of its library, which run last
-    of all, could abort it as well.
+    A thread that returns to the interpreter while the interpreter ends aborts the
+    process: threads that are nearly done get a moment to return before. The destructors
+    of HiGHS's library, which run last, could abort the process as well.
     """
     end = time.monotonic() + _MOMENT
     while _AT_WORK and time.monotonic() < end:
-        # one more interrupt changes nothing: this is the end
+        # the process ends anyway
         with contextlib.suppress(KeyboardInterrupt):
             time.sleep(0.2 * _TICK)
     libc = ctypes.CDLL(None) if _AT_WORK and sys.platform == "linux" else None
     if hasattr(libc, "on_exit"):
-        # called with the status, before all that is registered by now
+        # `_exit` is called with the status, before the destructors
         libc.on_exit(libc._exit, None)
 
 
 def solve_relaxation(graph):
-    """A solution of the relaxation of a graph with finite scores.
+    """Return a solution of the relaxation of a graph with finite scores.
 
     Parameters
     ----------
@@ -278,132 +316,3 @@ def solve_relaxation(graph):
     )
     nodes, edges, *factors = np.split(found.x, [n * K, *ends[:-1]])
     return nodes.reshape(n, K), edges.reshape(-1, K, K), factors
-
-
-def program(graph, late=lambda: False):
-    """The local polytope of a graph with finite scores; None if time is over.
-
-    Parameters
-    ----------
-    graph : FactorGraph
-        The graph.
-    late : callable, default=lambda: False
-        Whether time is over.
-
-    Returns
-    -------
-    cost : ndarray of shape (n_columns,)
-        Scores: of the states of all variables, then of the entries of all tables.
-    rows : CSR matrix of shape (n_rows, n_columns)
-        Constraints.
-    low, high : ndarrays of shape (n_rows,)
-        Their bounds.
-    """
-    first = graph.first_state
-    n = int(first[-1])
-    factors = list(graph._listed())
-    sizes = [int(np.prod(t.shape)) for _, t, _ in factors if not _is_logic(t)]
-    columns = n + sum(sizes)
-    if columns > _MAX_COLUMNS:
-        raise ValueError(
-            f"the linear program would have {columns} columns: use another solver"
-        )
-    parts = _Rows()
-    for v in range(graph.n_variables):
-        parts.add(np.arange(first[v], first[v + 1]), 1.0, 1.0, 1.0)
-    costs, at = [np.asarray(graph.unaries)], n
-    for scope, table, weight in factors:
-        if late():
-            return None
-        if _is_logic(table):
-            _add_condition(parts, table, first[scope])
-            continue
-        costs.append(weight * table.dense().reshape(-1))
-        index = at + np.arange(len(costs[-1])).reshape(table.shape)
-        _add_marginals(parts, index, first[scope])
-        at += index.size
-    return np.concatenate(costs), *parts.build(at)
-
-
-def _is_logic(table):
-    return table.condition is not None
-
-
-class _Rows:
-    """Constraints low <= row x <= high, collected one by one."""
-
-    def __init__(self):
-        self.columns, self.values, self.sizes = [], [], []
-        self.low, self.high = [], []
-
-    def add(self, columns, values, low, high):
-        """Add a row by its columns, their values (or the value of all), and bounds."""
-        self.columns.append(columns)
-        self.values.append(np.broadcast_to(values, len(columns)))
-        self.sizes.append(len(columns))
-        self.low.append(low)
-        self.high.append(high)
-
-    def add_all(self, columns, values, low, high):
-        """Add rows with the same values and bounds, by their columns, row by row."""
-        n, width = columns.shape
-        self.columns.append(columns.reshape(-1))
-        self.values.append(np.tile(values, n))
-        self.sizes += [width] * n
-        self.low += [low] * n
-        self.high += [high] * n
-
-    def build(self, n_columns):
-        """All rows as a matrix, and their bounds."""
-        from scipy import sparse
-
-        rows = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        shape = (len(self.sizes), n_columns)
-        entries = np.concatenate(self.values), (rows, np.concatenate(self.columns))
-        return (
-            sparse.csr_matrix(entries, shape),
-            np.array(self.low),
-            np.array(self.high),
-        )
-
-
-def _add_marginals(parts, index, first):
-    """Make the entries of a table, the columns in index, sum to marginals of states."""
-    for axis, start in enumerate(first):
-        entries = np.moveaxis(index, axis, 0).reshape(index.shape[axis], -1)
-        states = start + np.arange(len(entries))[:, None]
-        values = np.append(np.ones(entries.shape[1]), -1.0)
-        parts.add_all(np.hstack([entries, states]), values, 0.0, 0.0)
-
-
-def _add_condition(parts, table, first):
-    """The convex hull of a condition, in terms of P(x = 1) of its variables."""
-    columns = first + 1
-    # a literal is constant + sign * P
-    sign = np.where(table.negated, -1.0, 1.0)
-    constant = table.negated.astype(np.float64)
-
-    def add(coefficients, low, high):
-        shift = float(np.dot(coefficients, constant))
-        parts.add(columns, coefficients * sign, low - shift, high - shift)
-
-    n, kind = len(columns), table.condition
-    bounds = {
-        "xor": (1.0, 1.0),
-        "atmostone": (-np.inf, 1.0),
-        "or": (1.0, np.inf),
-        "budget": (-np.inf, table.limit),
-        # the sum of the inputs minus the output
-        "xorout": (0.0, 0.0),
-        "orout": (0.0, np.inf),
-    }
-    ones = np.ones(n)
-    if kind in ("xorout", "orout"):
-        ones[-1] = -1.0
-    add(ones, *bounds[kind])
-    if kind == "orout":
-        # no input is above the output
-        for k in range(n - 1):
-            pair = np.zeros(n)
-            pair[k], pair[-1] = 1.0, -1.0
-            add(pair, -np.inf, 0.0)

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_graphs import all_costs, best_score, random_graph
 
+from sksstruct import LPMAPPredictor
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts
 from sksstruct.inference.map import MAP_SOLVERS, Auto, BranchAndBound, HiGHS
+from sksstruct.inference.map._local_polytope import program, program_size
 from sksstruct.inference.map.branch_and_bound._best_first import Component
 from sksstruct.inference.map.branch_and_bound._simplify import Simplified
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN, labeling_cost
@@ -431,3 +433,32 @@ def test_scores_that_highs_takes_for_infinite(relaxed, largest):
     assert result.status == "optimal"
     assert result.labeling.tolist() == [1, 1]
     assert result.score <= result.bound <= largest * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "factors", "conditions"])
+def test_size_of_the_linear_program(kind):
+    more = {"pairs": {}, "factors": {"factors": 4}, "conditions": {"logic": 6}}[kind]
+    for seed in range(5):
+        graph = random_graph(np.random.default_rng(seed), **more)
+        _, rows, _, _ = program(graph)
+        assert program_size(graph).tolist() == [*rows.shape, rows.nnz]
+
+
+def test_linear_programs_that_are_too_large():
+    """They are refused before memory is taken; the error has the size and a remedy."""
+    graph = FactorGraph(
+        np.zeros((60, 100)), [(u, u + 1) for u in range(59)], Potts(100)
+    )
+    text = "11,860 rows, 596,000 columns and 1,197,800 nonzeros, and take about 1797 MB"
+    with pytest.raises(ValueError, match=text + r".*HiGHS\(max_megabytes=1800\)"):
+        HiGHS().solve(graph)
+    with pytest.raises(ValueError, match=r"HiGHS\(relaxed=True, max_megabytes=960\)"):
+        HiGHS(True, max_megabytes=500).solve(graph)
+    with pytest.raises(ValueError, match="more than max_megabytes=1000"):
+        LPMAPPredictor(solver="highs").predict([graph])
+    # numbers of columns that overflow
+    wide = FactorGraph(np.zeros((80, 2)), factors=[(range(80), Logic("or", 80))])
+    assert HiGHS().solve(wide).status == "optimal"
+    small = FactorGraph(np.zeros((2, 2)), [(0, 1)], Potts(2))
+    with pytest.raises(ValueError, match=r"take about 0.018 MB.*max_megabytes=0.018\)"):
+        HiGHS(max_megabytes=1e-3).solve(small)

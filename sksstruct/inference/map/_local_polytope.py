@@ -1,0 +1,162 @@
+"""The local polytope of a graph as a linear program, and the size of the program.
+
+The program has a column for each state of each variable, and for each entry of each
+table: the marginals. Its rows make the marginals of a variable sum to one, and those
+of a table to the marginals of the table's variables. A condition has no columns: its
+rows are the convex hull of what the condition allows.
+"""
+
+import numpy as np
+
+
+def program(graph, late=lambda: False):
+    """The local polytope of a graph with finite scores; None if time is over.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+    late : callable, default=lambda: False
+        Whether time is over.
+
+    Returns
+    -------
+    cost : ndarray of shape (n_columns,)
+        Scores: of the states of all variables, then of the entries of all tables.
+    rows : CSR matrix of shape (n_rows, n_columns)
+        Constraints.
+    low, high : ndarrays of shape (n_rows,)
+        Bounds of the constraints.
+    """
+    first = graph.first_state
+    parts = _Rows()
+    for v in range(graph.n_variables):
+        parts.add(np.arange(first[v], first[v + 1]), 1.0, 1.0, 1.0)
+    costs, n_columns = [np.asarray(graph.unaries)], int(first[-1])
+    for scope, table, weight in graph._listed():
+        if late():
+            return None
+        if table.condition is not None:
+            _add_condition(parts, table, first[scope])
+            continue
+        costs.append(weight * table.dense().reshape(-1))
+        index = n_columns + np.arange(len(costs[-1])).reshape(table.shape)
+        _add_marginals(parts, index, first[scope])
+        n_columns += index.size
+    return np.concatenate(costs), *parts.build(n_columns)
+
+
+def program_size(graph):
+    """Return the numbers of rows, columns and nonzeros of the program of a graph.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+
+    Returns
+    -------
+    size : ndarray of shape (3,)
+        The numbers, as floats: those of large factors overflow integers.
+    """
+    sizes = np.array([_table_size(table) for table in graph.tables]).reshape(-1, 3)
+    n_states = float(graph.first_state[-1])
+    size = np.array([graph.n_variables, n_states, n_states])
+    for tables in (graph.edge_tables, graph.factor_tables):
+        size += sizes[np.asarray(tables, dtype=np.intp)].sum(axis=0)
+    return size
+
+
+def _table_size(table):
+    """Rows, columns and nonzeros that a factor with this table adds."""
+    shape = np.array(table.shape, dtype=np.float64)
+    n = len(shape)
+    if table.condition is not None:
+        # "orout" has a further row for each input
+        n_rows = n if table.condition == "orout" else 1
+        return n_rows, 0.0, n_rows * n
+    return shape.sum(), shape.prod(), n * shape.prod() + shape.sum()
+
+
+class _Rows:
+    """Constraints ``low <= row x <= high``, collected one by one."""
+
+    def __init__(self):
+        self.columns, self.values, self.sizes = [], [], []
+        self.low, self.high = [], []
+
+    def add(self, columns, values, low, high):
+        """Add a row: its columns, their values or one value for all, and its bounds."""
+        self.columns.append(columns)
+        self.values.append(np.broadcast_to(values, len(columns)))
+        self.sizes.append(len(columns))
+        self.low.append(low)
+        self.high.append(high)
+
+    def add_all(self, columns, values, low, high):
+        """Add rows of equal values and bounds; `columns` has a line for each row."""
+        n, width = columns.shape
+        self.columns.append(columns.reshape(-1))
+        self.values.append(np.tile(values, n))
+        self.sizes += [width] * n
+        self.low += [low] * n
+        self.high += [high] * n
+
+    def build(self, n_columns):
+        """Return all rows as a matrix, and their bounds."""
+        from scipy import sparse
+
+        rows = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        shape = (len(self.sizes), n_columns)
+        entries = np.concatenate(self.values), (rows, np.concatenate(self.columns))
+        return (
+            sparse.csr_matrix(entries, shape),
+            np.array(self.low),
+            np.array(self.high),
+        )
+
+
+def _add_marginals(parts, index, first):
+    """Add the rows that make the entries of a table sum to the marginals of states.
+
+    `index` has the column of each entry, `first` the column of the first state of each
+    variable.
+    """
+    for axis, start in enumerate(first):
+        entries = np.moveaxis(index, axis, 0).reshape(index.shape[axis], -1)
+        states = start + np.arange(len(entries))[:, None]
+        values = np.append(np.ones(entries.shape[1]), -1.0)
+        parts.add_all(np.hstack([entries, states]), values, 0.0, 0.0)
+
+
+def _add_condition(parts, table, first):
+    """Add the convex hull of a condition, in terms of P(x = 1) of its variables."""
+    columns = first + 1
+    # a literal is constant + sign * P(x = 1)
+    sign = np.where(table.negated, -1.0, 1.0)
+    constant = table.negated.astype(np.float64)
+
+    def add(coefficients, low, high):
+        shift = float(np.dot(coefficients, constant))
+        parts.add(columns, coefficients * sign, low - shift, high - shift)
+
+    n, kind = len(columns), table.condition
+    bounds = {
+        "xor": (1.0, 1.0),
+        "atmostone": (-np.inf, 1.0),
+        "or": (1.0, np.inf),
+        "budget": (-np.inf, table.limit),
+        # of the sum of the inputs minus the output
+        "xorout": (0.0, 0.0),
+        "orout": (0.0, np.inf),
+    }
+    ones = np.ones(n)
+    if kind in ("xorout", "orout"):
+        ones[-1] = -1.0
+    add(ones, *bounds[kind])
+    if kind == "orout":
+        # no input is above the output
+        for k in range(n - 1):
+            pair = np.zeros(n)
+            pair[k], pair[-1] = 1.0, -1.0
+            add(pair, -np.inf, 0.0)
