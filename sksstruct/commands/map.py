@@ -159,7 +159,7 @@ def _seconds_left(limit, elapsed):
     """The limit of the solver, which returns a labeling even if no time is left."""
     if limit is None or limit <= 0:
         return limit
-    return max(limit - elapsed, 1e-3)
+    return max(limit - elapsed, min(limit, 1e-3))
 
 
 def _show(options, result, shown):

@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -269,7 +270,7 @@ class FactorGraph(Versioned):
         """
         scopes = self.factor_scopes
         for t, factors in _by_table(self.factor_tables):
-            yield t, factors, np.array([scopes[f] for f in factors])
+            yield t, factors, np.array([scopes[f] for f in factors.tolist()])
 
     def _listed(self):
         """Yield scope, table and weight of all edges, then of all larger factors."""
@@ -464,8 +465,15 @@ class FactorGraph(Versioned):
                 if self.edge_weights is not None:
                     scores = scores * self.edge_weights[edges]
                 yield scores.sum()
-        for t, _, scopes in self.factors_by_table():
-            yield self.tables[t].scores(*x[scopes.T]).sum()
+        states = x.tolist()
+        for t, factors in _by_table(self.factor_tables):
+            # most tables of large graphs have one factor
+            if len(factors) == 1:
+                scope = self.factor_scopes[factors[0]].tolist()
+                yield self.tables[t].scores(*[states[v] for v in scope]).sum()
+            else:
+                scopes = np.array([self.factor_scopes[f] for f in factors])
+                yield self.tables[t].scores(*x[scopes.T]).sum()
 
     def with_evidence(self, evidence: dict[int, int | str] | None) -> "FactorGraph":
         """The same graph with other observed states, which shares the tables.
@@ -494,6 +502,8 @@ def _by_table(tables):
         return
     order = np.argsort(tables, kind="stable")
     starts = np.flatnonzero(np.diff(tables[order], prepend=-1))
-    yield from zip(
-        tables[order[starts]].tolist(), np.split(order, starts[1:]), strict=True
-    )
+    ends = [*starts.tolist(), len(order)]
+    for t, (begin, end) in zip(
+        tables[order[starts]].tolist(), pairwise(ends), strict=True
+    ):
+        yield t, order[begin:end]

@@ -10,6 +10,7 @@ from sksstruct.inference.map.branch_and_bound.exact_search import (
 )
 from sksstruct.inference.map.clauses.constraints import Constraints
 from sksstruct.inference.map.core._decode import set_marginals
+from sksstruct.inference.map.core._reduce import score_range
 from sksstruct.inference.map.core.solver import MAPSolver
 from sksstruct.inference.map.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.map.gdmm.gdmm import MAPGDMM
@@ -49,6 +50,8 @@ _TIGHTEN_SPEED = 8.0
 # Branch and bound uses the clusters where they leave such a share of the gap at most:
 # factors of three variables make every step slower.
 _TIGHT = 0.1
+# Relative error of a sum of scores.
+_ROUNDING = 1e-12
 # Statuses of solvers that leave the labeling open.
 _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 
@@ -115,6 +118,14 @@ class Auto(MAPSolver):
     _allowed = {**MAPSolver._allowed, "effort": NON_NEGATIVE}
 
     def _run(self, run):
+        self._combine(run)
+        if run.bound == np.inf:
+            # the time limit came before any solver had a bound
+            sums = score_range(run.problem.graph)
+            run.report_between(bound=sums[1] + _ROUNDING * max(map(abs, sums)))
+
+    def _combine(self, run):
+        """Run the solvers that fit the graph, one after the other or in turns."""
         problem = run.problem
         run.offer(problem.best_states())
         many = problem.max_states == 2 and problem.n_edges > _MANY_EDGES

@@ -15,6 +15,8 @@ from sksstruct.inference.map.core._index import offsets
 
 # Graphs whose clauses have more literals are not searched.
 _MOST_LITERALS = 8_000_000
+# Number of tables that are read together.
+_BATCH = 1000
 
 
 class Constraints:
@@ -56,16 +58,23 @@ class Constraints:
 
     def _collect(self):
         """Collect the clauses; False if there are none, or too many."""
-        graph = self._graph
+        graph, batch = self._graph, []
         self._add(self._literal[graph.unaries == -np.inf, None] ^ 1)
         for t, scopes in self._scopes_by_table():
             table = graph.tables[t]
+            if batch and (len(scopes) > 1 or table.shape != batch[0][0].shape):
+                self._add_tables(batch)
+                batch = []
             if isinstance(table, Logic):
                 self._add_condition(table, scopes)
             elif isinstance(table, DenseTable):
-                self._add_table(table.values == -np.inf, scopes)
+                if len(scopes) == 1:
+                    batch.append((table.values, scopes[0]))
+                else:
+                    self._add_table(table.values == -np.inf, scopes)
             if self._n_literals > _MOST_LITERALS:
                 return False
+        self._add_tables(batch)
         if not self._clauses:
             return False
         self._add_one_state_each()
@@ -112,6 +121,14 @@ class Constraints:
         first = self._graph.first_state[scopes]
         for entry in np.argwhere(forbidden):
             self._add(self._literal[first + entry] ^ 1)
+
+    def _add_tables(self, batch):
+        """Add the clauses of tables of the same shape, each with one scope."""
+        for begin in range(0, len(batch), _BATCH):
+            tables, scopes = zip(*batch[begin : begin + _BATCH], strict=True)
+            table, *entries = np.nonzero(np.array(tables) == -np.inf)
+            first = self._graph.first_state[np.array(scopes)]
+            self._add(self._literal[first[table] + np.transpose(entries)] ^ 1)
 
     def _add_condition(self, table, scopes):
         """Add the clauses of a condition on binary variables, at each scope."""

@@ -147,6 +147,15 @@ def _exclusions(graph):
     States are numbered as in the unary scores.
     """
     edges, pairs = [np.zeros(0, dtype=np.intp)], [np.zeros((0, 2), dtype=np.intp)]
+    used = np.unique(graph.edge_tables)
+    candidates = [
+        t
+        for t in used.tolist()
+        if isinstance(graph.tables[t], DenseTable) and graph.tables[t].shape == (2, 2)
+    ]
+    stacked = np.array([graph.tables[t].values for t in candidates])
+    if not (stacked == -np.inf).any():
+        return edges[0], pairs[0]
     for t, chosen in graph.edges_by_table():
         table = graph.tables[t]
         if not isinstance(table, DenseTable) or table.shape != (2, 2):

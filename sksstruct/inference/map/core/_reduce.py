@@ -5,6 +5,10 @@ import numpy as np
 from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic, Potts
 from sksstruct.inference.map.core._cliques import Cliques
 from sksstruct.inference.map.core._forced import Forced
+from sksstruct.inference.map.core._index import offsets
+
+# Entries of a table up to which many tables are looked at together, and of a batch.
+_SMALL, _BATCH = 1024, 1_000_000
 
 
 class Reduced:
@@ -73,23 +77,27 @@ class Reduced:
 
     def _penalize(self, graph):
         """Return the graph with penalties in place of -inf."""
-        infinite = [_has_inf(table) for table in graph.tables]
+        ranges, infinite = table_ranges(graph.tables)
         used = np.union1d(graph.edge_tables, graph.factor_tables).astype(np.intp)
-        if any(infinite[t] and graph.tables[t].values.max() == -np.inf for t in used):
+        if any(graph.tables[t].values.max() == -np.inf for t in used[infinite[used]]):
             self.feasible = False
             return graph
         logic = any(isinstance(table, Logic) for table in graph.tables)
-        if not any(infinite) and not logic and graph.unaries.min(initial=0.0) > -np.inf:
+        if (
+            not infinite.any()
+            and not logic
+            and graph.unaries.min(initial=0.0) > -np.inf
+        ):
             return graph
-        spread = self._choose_penalty(graph)
+        spread = self._choose_penalty(graph, ranges)
         # a penalty is multiplied by the weight of its edge, which may be below 1
         smallest = np.ones(len(graph.tables))
         weights = _weights(graph)
         np.minimum.at(smallest, graph.edge_tables, np.where(weights > 0, weights, 1.0))
         tables = [
-            _penalized(table, spread, least) if has_inf else table
-            for table, has_inf, least in zip(
-                graph.tables, infinite, smallest, strict=True
+            _penalized(table, high, spread / least) if has_inf else table
+            for table, has_inf, high, least in zip(
+                graph.tables, infinite, ranges[1], smallest, strict=True
             )
         ]
         scores = np.array(graph.unaries)
@@ -102,9 +110,9 @@ class Reduced:
             edge_weights=graph.edge_weights,
         )  # fmt: skip
 
-    def _choose_penalty(self, graph):
+    def _choose_penalty(self, graph, ranges):
         """Set the penalty and the threshold `lowest`; return minus the penalty."""
-        low, high = score_range(graph)
+        low, high = score_range(graph, ranges)
         spread = high - low
         # a margin above rounding errors of large scores
         margin = max(self._margin, 1e-9 * spread)
@@ -158,24 +166,15 @@ def _weights(graph):
     return np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
 
 
-def _has_inf(table):
-    return isinstance(table, DenseTable) and table.values.min() == -np.inf
-
-
-def _penalized(table, spread, smallest_weight):
-    """Return a table with finite penalties in place of -inf."""
-    values = table.dense()
-    # the penalty must be below every finite score of the table, too
-    high = values.max()
-    if high == -np.inf:
-        high = 0.0
-    low = high - spread / smallest_weight
+def _penalized(table, high, penalty):
+    """Return a table with -inf replaced by its highest score minus the penalty."""
+    low = high - penalty
     if not low > -np.inf:
         raise ValueError(
-            f"the weight {smallest_weight} of an edge is too small for a table with "
-            "-inf: scale the weights of edges up"
+            "the weight of an edge is too small for a table with -inf: scale the "
+            "weights of edges up"
         )
-    return DenseTable._own(np.where(values > -np.inf, values, low))
+    return DenseTable._own(np.maximum(table.values, low))
 
 
 def _check_sums(graph):
@@ -187,20 +186,21 @@ def _check_sums(graph):
     # overflow, and inf - inf, yield totals that the test below refuses
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.abs(scores[scores > -np.inf]).sum()
-        for table, count in zip(graph.tables, uses, strict=True):
-            low, high = table_range(table)
-            total += count * max(-low, high)
+        (low, high), _ = table_ranges(graph.tables)
+        total += (uses * np.maximum(-low, high)).sum()
     if not total < 1e299:
         raise ValueError("graph: the scores are too large for floating-point sums")
 
 
-def score_range(graph):
+def score_range(graph, ranges=None):
     """Return bounds on the scores of allowed labelings, from finite scores.
 
     Parameters
     ----------
     graph : FactorGraph
         The graph.
+    ranges : ndarray of shape (2, n_tables), default=None
+        The ranges of its tables, from `table_ranges`.
 
     Returns
     -------
@@ -218,11 +218,59 @@ def score_range(graph):
     highest = np.maximum.reduceat(scores, first).sum()
     finite = np.where(scores > -np.inf, scores, np.inf)
     lowest = np.minimum.reduceat(finite, first).sum()
-    for table, (plus, minus) in zip(graph.tables, uses.T, strict=True):
-        low, high = table_range(table)
-        lowest += plus * low + minus * high
-        highest += plus * high + minus * low
+    low, high = table_ranges(graph.tables)[0] if ranges is None else ranges
+    plus, minus = uses
+    lowest += (plus * low + minus * high).sum()
+    highest += (plus * high + minus * low).sum()
     return lowest, highest
+
+
+def table_ranges(tables):
+    """Smallest and largest finite scores of tables, of many small ones together.
+
+    Parameters
+    ----------
+    tables : list of Table
+        The tables.
+
+    Returns
+    -------
+    ranges : ndarray of shape (2, n_tables)
+        Smallest and largest finite score of each table; zeros where none is finite.
+    infinite : ndarray of bool of shape (n_tables,)
+        Whether a table has an entry of -inf. Conditions do not count.
+    """
+    ranges = np.zeros((2, len(tables)))
+    infinite = np.zeros(len(tables), dtype=bool)
+    batch, size = [], 0
+    for t, table in enumerate(tables):
+        if isinstance(table, DenseTable) and table.values.size <= _SMALL:
+            batch.append(t)
+            size += table.values.size
+            if size > _BATCH:
+                _look_together(tables, batch, ranges, infinite)
+                batch, size = [], 0
+            continue
+        ranges[:, t] = _range_of(table)
+        if isinstance(table, DenseTable):
+            infinite[t] = table.values.min() == -np.inf
+    if batch:
+        _look_together(tables, batch, ranges, infinite)
+    return ranges, infinite
+
+
+def _look_together(tables, batch, ranges, infinite):
+    """Set the ranges of a batch of tables, and whether they have entries of -inf."""
+    parts = [tables[t].values.reshape(-1) for t in batch]
+    flat, first = np.concatenate(parts), offsets([len(part) for part in parts])[:-1]
+    low, high = np.minimum.reduceat(flat, first), np.maximum.reduceat(flat, first)
+    has_inf = low == -np.inf
+    if has_inf.any():
+        finite = np.where(flat > -np.inf, flat, np.inf)
+        low = np.where(has_inf, np.minimum.reduceat(finite, first), low)
+        low[high == -np.inf] = high[high == -np.inf] = 0.0
+    ranges[:, batch] = low, high
+    infinite[batch] = has_inf
 
 
 def _range(values):
@@ -236,19 +284,8 @@ def _range(values):
     return low, values.max()
 
 
-def table_range(table):
-    """Return the smallest and the largest finite score of a table.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-
-    Returns
-    -------
-    low, high : float
-        The scores; zeros if none is finite.
-    """
+def _range_of(table):
+    """Return the smallest and largest finite score of a table; zeros if none is."""
     if isinstance(table, Logic):
         return 0.0, 0.0
     if isinstance(table, Potts):

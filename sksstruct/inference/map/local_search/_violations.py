@@ -5,7 +5,8 @@ from itertools import pairwise, product
 import numpy as np
 
 from sksstruct.factor_graphs import DenseTable
-from sksstruct.inference.map.core._reduce import table_range
+from sksstruct.inference.map.core._index import offsets
+from sksstruct.inference.map.core._reduce import table_ranges
 from sksstruct.inference.map.local_search.weighted import WeightedSearch
 
 # Tables with more entries in total have no limits.
@@ -109,7 +110,7 @@ class Levels:
         graph, self.limits = problem.graph, []
         weights = graph.edge_weights
         # least and largest entry of each table, which a negative weight swaps
-        ends = np.array([table_range(table) for table in graph.tables]).reshape(-1, 2)
+        ends = table_ranges(graph.tables)[0].T
         edges, higher = ends[graph.edge_tables], ends[graph.factor_tables]
         if weights is not None:
             edges = edges * np.reshape(weights, (-1, 1))
@@ -154,7 +155,11 @@ def _shortfalls(problem):
         return []
     best = np.maximum.reduceat(graph.unaries, graph.first_state[:-1])
     parts = [np.repeat(best, graph.n_states) - graph.unaries]
-    parts += [(table.values.max() - table.values).reshape(-1) for table in dense]
+    if dense:
+        flat = np.concatenate([table.values.reshape(-1) for table in dense])
+        sizes = [table.values.size for table in dense]
+        top = np.maximum.reduceat(flat, offsets(sizes)[:-1])
+        parts.append(np.repeat(top, sizes) - flat)
     if len(dense) < len(graph.tables) and problem.penalty:
         parts.append(np.array([-problem.penalty]))
     return parts
