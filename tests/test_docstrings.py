@@ -171,6 +171,7 @@ def modules():
 
 # What examples need besides the hard dependencies.
 NEEDED = {
+    "sksstruct.inference.map.cp_sat": "ortools",
     "sksstruct.inference.map.toulbar2": "pytoulbar2",
     "sksstruct.models.scores.jax_score": "jax",
     "sksstruct.models.scores.torch_score": "torch",

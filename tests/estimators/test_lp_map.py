@@ -41,6 +41,8 @@ def test_every_solver_is_reached(solver):
     X = graphs()
     if solver == "toulbar2" and not HAS_TOULBAR2:
         pytest.skip("needs pytoulbar2")
+    if solver == "cp_sat":
+        pytest.importorskip("ortools")
     if solver == "gdmm_binary":
         X = [random_graph(np.random.default_rng(k), states=(2, 2)) for k in range(5)]
     predictor = LPMAPPredictor(solver, random_state=0).fit(X)

@@ -25,7 +25,7 @@ SCORES = table_of([0.0, 1.0, -1.0, 2.0, -np.inf], -4, 4)
 TABLES = ("dense", "dense", "potts", "linear", "quadratic", "logic")
 CONDITIONS = ("xor", "atmostone", "or", "xorout", "orout", "budget")
 # a program that is not there is none to compare with
-SOLVERS = sorted(MAP_SOLVERS.keys() - {"toulbar2"})
+SOLVERS = sorted(MAP_SOLVERS.keys() - {"cp_sat", "toulbar2"})
 # those that solve the problem, and no relaxation of it
 EXACT = {"highs", "branch_and_bound"}
 STEPS = ("variable", "factor", "factor", "observe", "solve", "solve", "again", "pickle",

@@ -11,6 +11,7 @@ from sksstruct.inference.map.auto import Auto
 from sksstruct.inference.map.branch_and_bound.branch_and_bound import BranchAndBound
 from sksstruct.inference.map.core.result import Interrupted, MAPResult
 from sksstruct.inference.map.core.solver import MAPSolver
+from sksstruct.inference.map.cp_sat import CPSAT
 from sksstruct.inference.map.gdmm.ad3 import AD3
 from sksstruct.inference.map.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.map.gdmm.gdmm import MAPGDMM
@@ -35,10 +36,12 @@ MAP_SOLVERS: dict[str, Callable[..., MAPSolver]] = {
     "lp": partial(HiGHS, relaxed=True),
     "branch_and_bound": BranchAndBound,
     "toulbar2": Toulbar2,
+    "cp_sat": CPSAT,
 }
 
 __all__ = [
     "AD3",
+    "CPSAT",
     "MAPGDMM",
     "MAP_SOLVERS",
     "MPLP",

@@ -7,18 +7,15 @@ solved: a process that uses another solver needs no SciPy.
 """
 
 import _thread
-import atexit
-import contextlib
 import ctypes
 import os
 import sys
-import time
 from dataclasses import KW_ONLY, dataclass
-from queue import Empty, SimpleQueue
 
 import numpy as np
 
 from sksstruct.inference.map._local_polytope import program, program_size
+from sksstruct.inference.map._threads import in_thread
 from sksstruct.inference.map.core._decode import by_variable, decode
 from sksstruct.inference.map.core.solver import MAPSolver
 from sksstruct.utils._parameters import POSITIVE
@@ -28,15 +25,8 @@ from sksstruct.utils.progress import Status
 # program itself, and the copies, bounds and bases that HiGHS makes of it. Branch and
 # bound takes more, and more with every node.
 _BYTES_RELAXED, _BYTES_INTEGER = 800.0, 1500.0
-# Share of the remaining time that HiGHS gets, and seconds between looks at the clock.
-_SHARE, _TICK = 0.9, 0.05
-# Seconds that threads of HiGHS get at the end of the process.
-_MOMENT = 2.0
-# The queues for the answers of all threads in which HiGHS runs.
-_AT_WORK = set()
-if hasattr(os, "register_at_fork"):
-    # a fork copies no threads
-    os.register_at_fork(after_in_child=_AT_WORK.clear)
+# Share of the remaining time that HiGHS gets.
+_SHARE = 0.9
 # HiGHS takes costs from 1e20 on as infinite: large costs are divided by a power of two.
 _LARGE = 1e18
 # Statuses of `scipy.optimize.milp`.
@@ -105,7 +95,7 @@ class HiGHS(MAPSolver):
     def _run(self, run):
         graph = run.problem.graph
         n = int(graph.first_state[-1])
-        found = _in_thread(lambda: self._solve_program(graph, n, run), run)
+        found = in_thread(lambda: self._solve_program(graph, n, run), run)
         if found is None:
             # the limit has passed before HiGHS returned
             run.offer(np.zeros(graph.n_variables, dtype=np.int32))
@@ -232,61 +222,6 @@ class _Silence:
 _SILENCE = _Silence()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_SILENCE.begin)
-
-
-def _in_thread(solve, run):
-    """Return what a function returns, or None where the run is late.
-
-    HiGHS answers no interrupts, and looks at its clock between steps that may be long.
-    The caller does not wait for HiGHS, whose thread ends at its next look at the clock.
-
-    An interrupt can come before any line of Python. Within `threading` or
-    `concurrent.futures` it would leave locks taken: `_thread` and `SimpleQueue` are
-    compiled.
-    """
-    answer = SimpleQueue()
-
-    def work():
-        # The thread does so itself, as an interrupt may have ended the caller.
-        _AT_WORK.add(answer)
-        try:
-            answer.put((solve(), None))
-        except BaseException as error:
-            answer.put((None, error))
-        finally:
-            _AT_WORK.discard(answer)
-
-    # at its end the interpreter does not wait for threads that `_thread` starts
-    _thread.start_new_thread(work, ())
-    while True:
-        try:
-            found, error = answer.get(timeout=_TICK)
-            break
-        except Empty:
-            if run.late():
-                return None
-    if error is not None:
-        raise error
-    return found
-
-
-@atexit.register
-def _end_at_once():
-    """Let the process end while HiGHS runs in a thread.
-
-    A thread that returns to the interpreter while the interpreter ends aborts the
-    process: threads that are nearly done get a moment to return before. The destructors
-    of HiGHS's library, which run last, could abort the process as well.
-    """
-    end = time.monotonic() + _MOMENT
-    while _AT_WORK and time.monotonic() < end:
-        # the process ends anyway
-        with contextlib.suppress(KeyboardInterrupt):
-            time.sleep(0.2 * _TICK)
-    libc = ctypes.CDLL(None) if _AT_WORK and sys.platform == "linux" else None
-    if hasattr(libc, "on_exit"):
-        # `_exit` is called with the status, before the destructors
-        libc.on_exit(libc._exit, None)
 
 
 def solve_relaxation(graph):

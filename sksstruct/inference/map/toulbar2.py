@@ -11,16 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from sksstruct.inference.map._integer_costs import IntegerCosts, check_entries
 from sksstruct.inference.map.core._decode import set_marginals
 from sksstruct.inference.map.core.solver import TEXTS, MAPSolver
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.progress import Status
 
-# Entries of all tables beyond which a graph is refused, before memory is taken.
-_MAX_ENTRIES = 1 << 26
-# Costs are integers below this one, which floats represent without gaps.
-_LARGEST = 2.0**50
-# Seconds between looks at the clock, and those that toulbar2 gets to answer.
+# Seconds between looks at the clock, and seconds that toulbar2 gets to answer.
 _TICK, _ANSWER = 0.05, 0.1
 _PROCESS = Path(__file__).with_name("_toulbar2_process.py")
 _MISSING = (
@@ -66,18 +63,11 @@ class Toulbar2(MAPSolver):
             raise ImportError(_MISSING)
 
     def _check_graph(self, graph):
-        shapes = [graph.tables[t].shape for t in graph.edge_tables]
-        shapes += [graph.tables[t].shape for t in graph.factor_tables]
-        entries = sum(float(np.prod(shape, dtype=np.float64)) for shape in shapes)
-        if entries > _MAX_ENTRIES:
-            raise ValueError(
-                f"toulbar2 needs all tables written out, which are {entries:.3g} "
-                "entries: use another solver"
-            )
+        check_entries(graph, "toulbar2")
 
     def _run(self, run):
         run.offer(run.problem.best_states())
-        costs = _Costs(run.problem, self.tol)
+        costs = IntegerCosts(run.problem, self.tol)
         with tempfile.TemporaryDirectory() as folder:
             answer, stopped = _ask(run, costs, Path(folder))
         if answer is None:
@@ -86,11 +76,11 @@ class Toulbar2(MAPSolver):
         if answer["labeling"] is not None:
             run.offer(np.array(answer["labeling"], dtype=np.int32))
         elif not stopped:
-            # nothing is below the cost of the worst allowed labeling
+            # no labeling costs less than a labeling that is not allowed
             run.status = Status.INFEASIBLE
             return
         status, run.status = run.status, None
-        # beyond what a run that was stopped knows, the cost itself is the bound
+        # The cost of a run that was not stopped is optimal, and so is a bound.
         proved = answer["bound"] if stopped else answer["cost"]
         run.report(bound=costs.score(proved))
         if run.status is not Status.OPTIMAL:
@@ -99,7 +89,7 @@ class Toulbar2(MAPSolver):
 
 
 def _ask(run, costs, folder):
-    """The answer of the process, or None, and whether it was stopped."""
+    """Return the answer of the process, or None, and whether it was stopped."""
     source, target = folder / "problem.npz", folder / "answer.json"
     np.savez(source, seed=run.seed() % 10**6, **costs.arrays)
     script = [sys.executable, "-P", _PROCESS, source, target]
@@ -130,63 +120,3 @@ def _ask(run, costs, folder):
     if not stopped:
         raise RuntimeError(f"toulbar2 failed: {message or process.returncode}")
     return None, stopped
-
-
-class _Costs:
-    """The factors of a problem as integer costs, rounded down.
-
-    Attributes
-    ----------
-    arrays : dict of ndarrays
-        What the process reads.
-    """
-
-    def __init__(self, problem, tol):
-        self._high, self._spread = 0.0, 0.0
-        scopes, tables = [], []
-        for scope, values in _factors(problem):
-            high = values.max()
-            self._high += high
-            scopes.append(scope)
-            tables.append(high - values)
-            self._spread += tables[-1].max()
-        # a labeling with a penalty costs as much as all others together
-        forbidden = -problem.penalty if problem.penalty else np.inf
-        total = min(self._spread + 1.0, forbidden)
-        self._scale = _scale(tables, total, len(tables), tol)
-        top = int(np.floor(total * self._scale))
-        flat = np.concatenate([table.reshape(-1) for table in tables])
-        costs = np.floor(np.minimum(flat * self._scale, top)).astype(np.int64)
-        # penalties are rounded: what nearly costs as much is one
-        costs[flat >= forbidden * (1.0 - 1e-9)] = top
-        self.arrays = {
-            "sizes": np.asarray(problem.graph.n_states),
-            "top": np.array(top),
-            "first": np.cumsum([0] + [len(scope) for scope in scopes]),
-            "scopes": np.concatenate(scopes).astype(np.int64),
-            "begin": np.cumsum([0] + [table.size for table in tables]),
-            "costs": costs,
-        }
-
-    def score(self, cost):
-        """The score that no labeling of at least this cost exceeds."""
-        return self._high - cost / self._scale
-
-
-def _factors(problem):
-    """Scope and scores of all factors, written out."""
-    graph = problem.graph
-    for v in range(graph.n_variables):
-        yield [v], graph.unary(v)
-    for scope, table, weight in graph._listed():
-        # conditions have -inf, all other tables are finite already, and may be lower
-        values = weight * table.dense()
-        yield scope, np.where(values > -np.inf, values, problem.penalty)
-
-
-def _scale(tables, total, n_tables, tol):
-    """A power of two to multiply costs by: 1 for integers, else as precise as asked."""
-    if all((table == np.floor(table)).all() for table in tables) and total < _LARGEST:
-        return 1.0
-    precise = 10.0 * n_tables / max(tol, 1e-12)
-    return 2.0 ** np.floor(np.log2(min(precise, _LARGEST / total)))

@@ -1,0 +1,90 @@
+"""Threads for HiGHS and CP-SAT, which answer no interrupts.
+
+These solvers look at their clocks between steps that may be long.
+"""
+
+import _thread
+import atexit
+import contextlib
+import ctypes
+import os
+import sys
+import time
+from queue import Empty, SimpleQueue
+
+# Seconds between looks at the clock.
+_TICK = 0.05
+# Seconds that threads get at the end of the process.
+_MOMENT = 2.0
+# The queues for the answers of all threads that run.
+_AT_WORK = set()
+if hasattr(os, "register_at_fork"):
+    # a fork copies no threads
+    os.register_at_fork(after_in_child=_AT_WORK.clear)
+
+
+def in_thread(solve, run):
+    """Return what a function returns, or None where the run is late.
+
+    The caller does not wait for a thread that is late. The thread ends when the
+    foreign solver looks at its own clock.
+
+    An interrupt can come before any line of Python. Within `threading` or
+    `concurrent.futures` it would leave locks taken: `_thread` and `SimpleQueue` are
+    compiled.
+
+    Parameters
+    ----------
+    solve : callable
+        Called without arguments in a thread of its own.
+    run : MAPRun
+        Says when time is over.
+
+    Returns
+    -------
+    answer : object
+        What `solve` has returned; None where the run is late.
+    """
+    answer = SimpleQueue()
+
+    def work():
+        # The thread does so itself, as an interrupt may have ended the caller.
+        _AT_WORK.add(answer)
+        try:
+            answer.put((solve(), None))
+        except BaseException as error:
+            answer.put((None, error))
+        finally:
+            _AT_WORK.discard(answer)
+
+    # at its end the interpreter does not wait for threads that `_thread` starts
+    _thread.start_new_thread(work, ())
+    while True:
+        try:
+            found, error = answer.get(timeout=_TICK)
+            break
+        except Empty:
+            if run.late():
+                return None
+    if error is not None:
+        raise error
+    return found
+
+
+@atexit.register
+def _end_at_once():
+    """Let the process end while a foreign solver runs in a thread.
+
+    A thread that returns to the interpreter while the interpreter ends aborts the
+    process: threads that are nearly done get a moment to return before. The destructors
+    of the solver's library, which run last, could abort the process as well.
+    """
+    end = time.monotonic() + _MOMENT
+    while _AT_WORK and time.monotonic() < end:
+        # the process ends anyway
+        with contextlib.suppress(KeyboardInterrupt):
+            time.sleep(0.2 * _TICK)
+    libc = ctypes.CDLL(None) if _AT_WORK and sys.platform == "linux" else None
+    if hasattr(libc, "on_exit"):
+        # `_exit` is called with the status, before the destructors
+        libc.on_exit(libc._exit, None)
