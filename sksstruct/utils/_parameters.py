@@ -70,7 +70,7 @@ class _Constraints:
 
 
 class Parameters:
-    """Mixin of dataclasses: their fields are parameters, as those of estimators are.
+    """Mixin of dataclasses whose fields are parameters, as the parameters of estimators.
 
     A class names in `_allowed` for each parameter the values that it may have: ranges,
     words, or `bool`.
@@ -143,7 +143,7 @@ def _defaults(cls):
 
 
 def _accepts(allowed, value):
-    """Whether a value is one of those that are allowed."""
+    """Whether a value is in a range, a word, or a bool, as allowed."""
     if isinstance(allowed, Number):
         return allowed.accepts(value)
     if allowed is bool:

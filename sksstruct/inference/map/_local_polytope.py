@@ -10,7 +10,7 @@ import numpy as np
 
 
 def program(graph, late=lambda: False):
-    """The local polytope of a graph with finite scores; None if time is over.
+    """Return the local polytope of a graph with finite scores; None if time is over.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class _Rows:
         self.low, self.high = [], []
 
     def add(self, columns, values, low, high):
-        """Add a row: its columns, their values or one value for all, and its bounds."""
+        """Add a row with its columns, the values in these columns, and its bounds."""
         self.columns.append(columns)
         self.values.append(np.broadcast_to(values, len(columns)))
         self.sizes.append(len(columns))

@@ -1,7 +1,8 @@
 """The process that runs toulbar2: a script that needs numpy and pytoulbar2 only.
 
-toulbar2 keeps global state, prints, and does not return to Python while it searches, so
-that it has a process of its own. SIGINT makes it return with what it has found.
+toulbar2 keeps global state, prints, and does not return to Python while it searches:
+therefore it has a process of its own. After SIGINT, toulbar2 returns its best labeling
+and bound.
 """
 
 import ctypes
@@ -13,10 +14,11 @@ import numpy as np
 
 
 def end_with_parent():
-    """Be killed when the parent dies, which has no time to say so if it is killed.
+    """Ask Linux to kill this process when its parent ends.
 
-    Nothing else can: toulbar2 does not return while it searches. It is the thread that
-    began this process whose end counts, and it waits for the answer.
+    A parent that is killed cannot end its child, and toulbar2 does not return to Python
+    while it searches. Linux sends the signal at the end of the thread that began this
+    process, which waits for the answer.
     """
     if sys.platform == "linux":
         PR_SET_PDEATHSIG = 1
@@ -37,7 +39,7 @@ def main(source, target):
     for f in range(len(first) - 1):
         scope = scopes[first[f] : first[f + 1]]
         model.AddFunction(scope, costs[begin[f] : begin[f + 1]].tolist())
-    # the parent has the clock; with a limit of its own, toulbar2 minds SIGINT
+    # The parent keeps the limit. toulbar2 obeys SIGINT only if it has a limit, too.
     found = model.Solve(timeLimit=10**8)
     answer = {
         "labeling": None if found is None else [int(x) for x in found[0]],

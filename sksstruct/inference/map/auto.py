@@ -1,4 +1,12 @@
-"""The default solver, which combines others that fit the graph."""
+"""The default solver: a sequence of solvers that fit the graph.
+
+`Auto._combine` is the schedule. Narrow graphs are solved by elimination, and
+constraints that the first labeling violates by clauses. TRW-S gives an upper bound.
+If a gap remains, branch and bound, tightening by triplets and local search take turns,
+whose lengths are counts of work: table entries, clauses, or visits of variables. The
+time limit decides only how long local search runs before steps that cannot be
+interrupted, and where the sequence is cut off.
+"""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -22,33 +30,35 @@ from sksstruct.inference.map.tightening.tighten import Tightening
 from sksstruct.utils._parameters import NON_NEGATIVE
 from sksstruct.utils.progress import Status
 
-# Graphs are solved by eliminating all variables if the tables have at most this many
-# entries in all, which takes a fraction of a second.
+# Entries of all tables of an elimination of all variables, up to which it is done: a
+# fraction of a second.
 _ELIMINATE = 2e6
-# Edges of binary graphs beyond which most are better left out.
+# Edges of a graph of binary variables above which GDMM, which activates few of them,
+# takes the place of TRW-S.
 _MANY_EDGES = 200_000
-# Number of states from which on a few iterations of GDMM precede TRW-S.
+# States of a variable from which on a few iterations of GDMM precede TRW-S.
 _MANY_STATES = 128
-# Clauses that are looked at before anything else, and again after the first work of
-# branch and bound; and those between two looks at the clock.
+# Clauses that the search with clauses looks at before all other solvers, and again
+# after the first turn of branch and bound; and clauses between two looks at the clock.
 _CLAUSE_WORK, _CLAUSE_STEP = 4_000_000, 1_000_000
-# Entries of tables that branch and bound looks at before tightening, which may be of no
-# help.
+# Entries of tables that branch and bound looks at before tightening: easy proofs need
+# no triplets.
 _FIRST_WORK = 5_000_000
-# The same for the search that avoids violations, for each kind of it.
+# Entries that the search that avoids violations looks at first, for each of its kinds.
 _FIRST_VIOLATIONS = 2e6
-# Entries between two looks at whether the local search keeps up.
+# Entries that branch and bound looks at between two turns of local search.
 _STEP = 2_000_000
-# Seconds that setting it up may take, and their share of what is left.
+# Seconds that setting up branch and bound may take, and their share of the remaining
+# time.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
-# Work of tightening, in entries of tables. It ends where so much work closes less than
-# a share of the gap.
+# Entries of tables that tightening looks at in all. Tightening ends where a step of so
+# many entries closes less than a share of the gap.
 _TIGHTEN_WORK = 4e9
 _TIGHTEN_STEP, _TIGHTEN_LEAST = 1e8, 0.03
-# Entries that it looks at in the time of one entry of branch and bound.
+# Entries that tightening looks at in the time of one entry of branch and bound.
 _TIGHTEN_SPEED = 8.0
-# Branch and bound uses the clusters where they leave such a share of the gap at most:
-# factors of three variables make every step slower.
+# Branch and bound begins again with the triplets where they leave at most this share
+# of the gap: factors of three variables make each of its steps slower.
 _TIGHT = 0.1
 # Relative error of a sum of scores.
 _ROUNDING = 1e-12
@@ -70,9 +80,9 @@ class Auto(MAPSolver):
     low that one of them decides the score are constraints. Another local search avoids
     them first, with growing weights on violated constraints [1]_. Entries of -inf
     become clauses. A search that learns from conflicts [3]_ finds an allowed labeling
-    first, or a proof that there is none. Edges that only
-    exclude two states of binary variables are joined to cliques, and conditions
-    "xor" and "atmostone" of eight or more variables are taken for such.
+    first, or a proof that there is none. Edges that only exclude two states of binary
+    variables are joined to cliques, and conditions "xor" and "atmostone" of eight or
+    more variables become cliques.
 
     Parameters
     ----------
@@ -120,7 +130,7 @@ class Auto(MAPSolver):
     def _run(self, run):
         self._combine(run)
         if run.bound == np.inf:
-            # the time limit came before any solver had a bound
+            # the time limit came before any solver had a bound: the sum of all maxima
             sums = score_range(run.problem.graph)
             run.report_between(bound=sums[1] + _ROUNDING * max(map(abs, sums)))
 
@@ -137,7 +147,7 @@ class Auto(MAPSolver):
             return
         beliefs = self._bound(run, many)
         if run.status in _OPEN and self.effort > 0:
-            # the search changes the labeling, not the status of the bound
+            # a search without a proof leaves the status of the relaxation
             status, run.status = run.status, None
             if constraints is not None and run.score >= run.lowest:
                 n = searched.problem.n_variables
@@ -177,7 +187,7 @@ class Auto(MAPSolver):
         return constraints
 
     def _satisfy(self, run, searched, constraints):
-        """Find a labeling that constraints allow, or that there is none."""
+        """Find a labeling that satisfies the constraints, or prove that none does."""
         if run.score >= run.lowest:
             return
         self._find_allowed(run, searched, constraints)
@@ -188,7 +198,7 @@ class Auto(MAPSolver):
         run.note(f"clauses that learn from conflicts: {found}")
 
     def _find_allowed(self, run, searched, constraints):
-        """Search with clauses, up to a limit of work."""
+        """Search with clauses for a labeling that satisfies them."""
         end = constraints.work + _CLAUSE_WORK
         while constraints.work < end and not constraints.infeasible:
             labeling = constraints.advance(_CLAUSE_STEP)
@@ -199,7 +209,10 @@ class Auto(MAPSolver):
                 return
 
     def _violations(self, run):
-        """A search that avoids violations first, with a turn done of each kind."""
+        """Return a search that avoids violations, after a turn of each of its kinds.
+
+        None where no entries of the tables are so low that they are constraints.
+        """
         violations = ViolationsFirst(run)
         if not violations.limits:
             return None
@@ -212,11 +225,15 @@ class Auto(MAPSolver):
         return violations
 
     def _exact(self, run, rounds):
-        """A branch and bound with some work done; None where it takes too long."""
+        """Return branch and bound after its first turn.
+
+        None where setting it up would take too long, or the run has ended.
+        """
         seconds = build_seconds(run.problem.graph)
         if seconds <= _BUILD_SECONDS and rounds.keep_up(seconds):
             return None
-        # where the rounds come first, a later limit must not be what puts them off
+        # Where local search has begun, setting up may take all the remaining time, so
+        # that a shorter limit seldom leaves branch and bound out.
         share = 1.0 if rounds.begun else _BUILD_SHARE
         if seconds > min(_BUILD_SECONDS, share * run.left()):
             run.note(f"no branch and bound, which would take {seconds:.1f} s to set up")
@@ -227,7 +244,10 @@ class Auto(MAPSolver):
         return exact
 
     def _advance(self, run, exact, work, rounds):
-        """Search exactly while the rounds keep up; whether to stop."""
+        """Give branch and bound a turn, and local search its share of the time.
+
+        Returns whether the run has ended, or branch and bound.
+        """
         end = exact.work + work
         while exact.work < end:
             if exact.advance(min(_STEP, end - exact.work)):
@@ -240,12 +260,13 @@ class Auto(MAPSolver):
         return exact.closed
 
     def _tightened(self, run, exact, rounds):
-        """Lower the bound by clusters; the branch and bound to go on with."""
+        """Lower the bound by triplets; return the branch and bound to continue with."""
         if run.status is not None or exact is None or exact.closed:
             return exact
         if run.messages is None or run.score < run.lowest:
             return exact
-        # nothing has closed the gap at once: better labelings serve all that follows
+        # The gap is not closed by the first turn. Tightening and branch and bound
+        # remove more with a better labeling.
         score = run.score
         if rounds.begin():
             return exact
@@ -267,10 +288,10 @@ class Auto(MAPSolver):
         return ExactSearch(run)
 
     def _tighten(self, run, exact, rounds):
-        """Rounds of clusters while they close enough of the gap.
+        """Add triplets while they close enough of the gap.
 
-        The branch and bound goes on meanwhile, and takes about as long: nobody knows
-        before which of them closes the gap.
+        Tightening takes turns with branch and bound, for about the same time: either of
+        them may be the one that closes the gap.
         """
         tightening, start = Tightening(run), exact.work
         gap, step = np.inf, 0.0
@@ -288,13 +309,13 @@ class Auto(MAPSolver):
         return tightening
 
     def _bound(self, run, many_edges):
-        """Run the solvers that fit the graph; return the final scores of the states."""
+        """Solve a relaxation by solvers that fit the graph; return its beliefs."""
         problem = run.problem
         if many_edges and not problem.n_higher:
             run.note("GDMM of binary variables: very many edges")
             MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
             return problem.graph.unaries
-        # the states of cliques are no such
+        # GDMM is for variables of the graph with many states: cliques have many, too
         has_many = problem.max_states >= _MANY_STATES and not run.n_cliques
         if has_many and not problem.n_higher:
             run.note("GDMM: many states")

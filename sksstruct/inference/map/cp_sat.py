@@ -115,7 +115,7 @@ class CPSAT(MAPSolver):
             parameters.max_time_in_seconds = max(0.0, _SHARE * run.left())
         status = solver.solve(program.model, program.callback(incumbents))
         name = solver.status_name(status)
-        # without a solution the bound is that of the objective's domain, or none
+        # without a solution, CP-SAT's bound is the lower end of the objective's domain
         has_bound = name in ("OPTIMAL", "FEASIBLE")
         return name, solver.best_objective_bound if has_bound else None
 
@@ -142,7 +142,7 @@ class _Program:
 
         self.cp_model, self.model = cp_model, cp_model.CpModel()
         self._top, self._first = costs.top, graph.first_state
-        # the literals that cost something, and what they cost
+        # the literals with a cost, and their costs
         self._terms, self._weights = [], []
         self.literals = [self._states(int(k)) for k in graph.n_states]
         unary = [np.zeros(int(k), dtype=np.int64) for k in graph.n_states]

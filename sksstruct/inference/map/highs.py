@@ -132,12 +132,12 @@ class HiGHS(MAPSolver):
             # Well below tol: the run compares score and bound by tol itself.
             options["mip_rel_gap"] = self.tol * 1e-2
             options["node_limit"] = self.max_iter
-            # Marginals of tables are integral where those of variables are.
+            # integral marginals of variables make marginals of tables integral
             integrality = np.r_[np.ones(n_unary), np.zeros(len(cost) - n_unary)]
         return _milp(cost, rows, low, high, integrality=integrality, options=options)
 
     def _bound(self, found):
-        """Return an upper bound on all scores; None where there is none."""
+        """Return an upper bound on all scores, or None."""
         if not self.relaxed:
             bound = getattr(found, "mip_dual_bound", None)
             return None if bound is None else -bound

@@ -57,6 +57,9 @@ _SHARE = 0.25
 _LOOSE = 0.05
 # Ratio of the time for rounds before an uninterruptible step to the time of the step.
 _BEFORE = 3.0
+# A search that has improved nothing in this number of consecutive rounds, and in this
+# share of all visits so far, gets no time before other solvers.
+_IDLE_ROUNDS, _IDLE_SHARE = 3, 0.5
 # Seconds by which rounds have to be behind their share of the time to be made.
 _LEAST_DELAY = 0.03
 # Seconds behind their share, before an uninterruptible step.
@@ -93,7 +96,7 @@ class RoundSearch:
         self.run, self._violations, self._rounds = run, violations, None
         self._min_work = _least_work(run.problem)
         self._work, self._spent, self._idle_work = self._min_work // _FIRST_ROUND, 0, 0
-        self._start_seconds, self._seconds = run.seconds(), 0.0
+        self._n_idle, self._start_seconds, self._seconds = 0, run.seconds(), 0.0
 
     @property
     def begun(self):
@@ -120,17 +123,25 @@ class RoundSearch:
         if run.max_seconds is None or run.status is not None or not self._is_loose():
             return run.status is not None
         passed = run.seconds() - self._start_seconds
-        early = min(_EARLY * passed, _EARLY_SECONDS)
+        early = 0.0 if self._is_idle() else min(_EARLY * passed, _EARLY_SECONDS)
         end = max(_SHARE * passed, early, _BEFORE * seconds)
         if end - self._seconds > (_LEAST_STEP_DELAY if seconds else _LEAST_DELAY):
             while self._seconds < end:
                 if run.late() or self._round():
                     return True
+                # rounds that improve nothing do not put off a step for longer
+                if seconds and self._is_idle():
+                    break
         return False
 
     def begin(self):
         """Make the first round if there was none; return whether the run is to stop."""
         return not self.begun and self._round()
+
+    def _is_idle(self):
+        """Whether the last rounds, and most visits, have improved nothing."""
+        most = self._idle_work >= _IDLE_SHARE * self._spent
+        return self._n_idle >= _IDLE_ROUNDS and most
 
     def _is_loose(self):
         """Whether better labelings are likely; otherwise the time is for bounds."""
@@ -189,6 +200,7 @@ class RoundSearch:
         self._spent += self._work
         better = run.score > before + 1e-9 * abs(before)
         self._idle_work = 0 if better else self._idle_work + self._work
+        self._n_idle = 0 if better else self._n_idle + 1
         # `report_between` counts no iteration: max_iter limits sweeps, not rounds
         stop = run.report_between()
         self._seconds += run.seconds() - started
