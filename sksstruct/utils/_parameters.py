@@ -70,7 +70,7 @@ class _Constraints:
 
 
 class Parameters:
-    """Mixin of dataclasses whose fields are parameters, as the parameters of estimators.
+    """Mixin of dataclasses whose fields are parameters, as those of an estimator.
 
     A class names in `_allowed` for each parameter the values that it may have: ranges,
     words, or `bool`.

@@ -173,6 +173,8 @@ def steps(monkeypatch, graph, limit):
 def test_what_comes_first_does_not_depend_on_the_limit(monkeypatch):
     """Local search before branch and bound is set up, whatever time is left."""
     graph, begin = frustrated(n=40, m=120), []
+    # also where the search improves nothing
+    monkeypatch.setattr(_rounds, "_IDLE_ROUNDS", np.inf)
     for limit in (2e3, 6e3, 1e4):
         done = steps(monkeypatch, graph, limit)
         first = [what for what, _ in done].index("exact") if limit > 2e3 else len(done)
@@ -181,6 +183,26 @@ def test_what_comes_first_does_not_depend_on_the_limit(monkeypatch):
         begin += [seconds for _, seconds in done[first:]][:1]
     # three times as long as that takes
     assert 3e3 <= begin[0] == begin[1]
+
+
+@pytest.mark.slow
+def test_a_search_that_improves_nothing_puts_off_no_step(monkeypatch):
+    """After so many rounds without an improvement, and most visits, by counts alone."""
+    graph, begin = frustrated(n=40, m=120), []
+    for limit in (6e3, 1e4):
+        done = [what for what, _ in steps(monkeypatch, graph, limit)]
+        begin.append(done.index("exact"))
+    assert begin == [_rounds._IDLE_ROUNDS] * 2
+    search = _rounds.RoundSearch(SimpleNamespace(
+        problem=SimpleNamespace(n_variables=40, max_states=2, n_edges=120),
+        seconds=lambda: 0.0,
+    ))  # fmt: skip
+    search._done, search._idle, search._n_idle = 100, 49, _rounds._IDLE_ROUNDS
+    assert not search._is_idle()
+    search._idle = 50
+    assert search._is_idle()
+    search._n_idle -= 1
+    assert not search._is_idle()
 
 
 def test_local_search_has_half_of_the_first_moments(monkeypatch):
