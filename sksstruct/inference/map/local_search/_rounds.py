@@ -53,6 +53,8 @@ _GOOD = 5.0
 _POOR = 25.0
 # Share of the time for rounds with a loose bound; solvers with bounds get the rest.
 _SHARE = 0.25
+# The same share if the rounds improve nothing.
+_IDLE_TIME = 0.1
 # Least gap of a loose bound, relative to the score.
 _LOOSE = 0.05
 # Ratio of the time for rounds before an uninterruptible step to the time of the step.
@@ -123,8 +125,11 @@ class RoundSearch:
         if run.max_seconds is None or run.status is not None or not self._is_loose():
             return run.status is not None
         passed = run.seconds() - self._start_seconds
-        early = 0.0 if self._is_idle() else min(_EARLY * passed, _EARLY_SECONDS)
-        end = max(_SHARE * passed, early, _BEFORE * seconds)
+        if self._is_idle():
+            share, early = _IDLE_TIME, 0.0
+        else:
+            share, early = _SHARE, min(_EARLY * passed, _EARLY_SECONDS)
+        end = max(share * passed, early, _BEFORE * seconds)
         if end - self._seconds > (_LEAST_STEP_DELAY if seconds else _LEAST_DELAY):
             while self._seconds < end:
                 if run.late() or self._round():
