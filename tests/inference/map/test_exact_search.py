@@ -19,7 +19,7 @@ from sksstruct.inference.map.branch_and_bound._simplify import Simplified
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN, labeling_cost
 from sksstruct.inference.map.branch_and_bound.exact_search import ExactSearch
 from sksstruct.inference.map.branch_and_bound.network import Network
-from sksstruct.inference.map.branch_and_bound.search import DepthFirst
+from sksstruct.inference.map.branch_and_bound.search import ROOT, DepthFirst, Path
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun
 from sksstruct.inference.map.message_passing.sweeps import TreeReweighted
@@ -105,12 +105,12 @@ def test_depth_first_can_be_interrupted(seed, work):
         assert least >= FORBIDDEN
         return
     search = DepthFirst(network, np.zeros(8))
-    nodes = [(0, [])]
+    nodes = [(0, ROOT)]
     while nodes:
-        bound, decisions = nodes.pop()
+        bound, path = nodes.pop()
         if bound >= network.limit:
             continue
-        search.start(decisions)
+        search.start(path)
         if search.run(work, 1):
             nodes += search.open_nodes()
     assert search.found == (least < FORBIDDEN)
@@ -118,6 +118,21 @@ def test_depth_first_can_be_interrupted(seed, work):
         x = search.labeling.tolist()
         assert search.best_cost == least
         assert labeling_cost(unaries, scopes, tables, x) == least
+
+
+def test_paths_share_the_decisions_above():
+    first = Path(ROOT, (4, [1], True))
+    paths = [Path(first, (k, [0], False)) for k in range(3)]
+    for k, path in enumerate(paths):
+        assert path.length == 2
+        assert path.above is first
+        assert path.decisions() == [(4, [1], True), (k, [0], False)]
+    assert ROOT.decisions() == []
+    # as deep as the largest graphs: they are freed one after the other
+    for k in range(300_000):
+        first = Path(first, k)
+    assert first.length == 300_001
+    del first
 
 
 @pytest.mark.slow

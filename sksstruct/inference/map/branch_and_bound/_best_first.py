@@ -16,7 +16,7 @@ from sksstruct.inference.map.branch_and_bound._terms import (
     sweep_until_stalled,
 )
 from sksstruct.inference.map.branch_and_bound.network import Network
-from sksstruct.inference.map.branch_and_bound.search import DepthFirst
+from sksstruct.inference.map.branch_and_bound.search import ROOT, DepthFirst
 
 _MOST_DEAD_ENDS = 10_000
 # Decisions stored for all open nodes; beyond this number the search is depth-first.
@@ -78,7 +78,7 @@ class Component:
         self._dead_ends, self._restore_work, self._search_work = 1, 0, 0
         self._running, self._dead_ends_left = False, 0
         self.search = DepthFirst(self.network, hint, self.grain)
-        self._push(self.bound, [])
+        self._push(self.bound, ROOT)
 
     @property
     def work(self):
@@ -100,11 +100,11 @@ class Component:
         self.closed = True
         self.bound = self.cost if self.cost is not None else self.limit
 
-    def _push(self, bound, decisions):
+    def _push(self, bound, path):
         # order of nodes: lowest bound, deepest, oldest
         self._count += 1
-        self._n_decisions += len(decisions)
-        heapq.heappush(self._heap, (bound, -len(decisions), self._count, decisions))
+        self._n_decisions += path.length
+        heapq.heappush(self._heap, (bound, -path.length, self._count, path))
 
     def lower_limit(self, limit):
         """Search only for labelings that cost less than a limit.
@@ -160,12 +160,12 @@ class Component:
     def _go_to_next(self):
         """Restore the open node with the lowest bound; False: no open node is left."""
         while self._heap:
-            bound, _, _, decisions = heapq.heappop(self._heap)
-            self._n_decisions -= len(decisions)
+            bound, _, _, path = heapq.heappop(self._heap)
+            self._n_decisions -= path.length
             if bound >= self.limit:
                 continue
             before = self.network.work
-            self.search.start(decisions)
+            self.search.start(path)
             self._restore_work += self.network.work - before
             self._running, self._node_bound = True, bound
             self._dead_ends_left = self._dead_ends
@@ -177,8 +177,8 @@ class Component:
         if self._n_decisions > _MOST_DECISIONS:
             self._dead_ends_left = _MOST_DEAD_ENDS
             return
-        for bound, decisions in self.search.open_nodes():
-            self._push(max(bound, self._node_bound), decisions)
+        for bound, path in self.search.open_nodes():
+            self._push(max(bound, self._node_bound), path)
         self._running = False
         if self._restore_work > 0.1 * self._search_work:
             self._dead_ends = min(2 * self._dead_ends, _MOST_DEAD_ENDS)

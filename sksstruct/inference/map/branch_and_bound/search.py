@@ -31,6 +31,38 @@ class _Labeling:
         self.arrays.hint[:] = hint
 
 
+class Path:
+    """The decisions that lead to a node, which share those above with other nodes.
+
+    A search that is left at a depth of thousands leaves as many nodes open: with a list
+    of decisions for each, some hundred of such searches would fill the memory.
+
+    Parameters
+    ----------
+    above : Path or None
+        The path to the node above; None for the root.
+    decision : tuple (variable, values, keep) or None
+        Values that a variable gets, or loses if keep is false.
+    """
+
+    __slots__ = ("above", "decision", "length")
+
+    def __init__(self, above, decision):
+        self.above, self.decision = above, decision
+        self.length = 0 if above is None else above.length + 1
+
+    def decisions(self):
+        """Return the decisions as a list, from the root on."""
+        found, path = [], self
+        while path.above is not None:
+            found.append(path.decision)
+            path = path.above
+        return found[::-1]
+
+
+ROOT = Path(None, None)
+
+
 class DepthFirst(_Labeling, Descent):
     """Depth-first search below one node of a network at a time.
 
@@ -56,31 +88,30 @@ class DepthFirst(_Labeling, Descent):
     """
 
     def __init__(self, network, hint, grain=1):
-        self.arrays, self._decisions = _arrays(network, hint), []
+        self.arrays, self._path = _arrays(network, hint), ROOT
         super().__init__(network, self.arrays, grain)
 
-    def start(self, decisions):
+    def start(self, path):
         """Restore a node by propagating its decisions.
 
         Parameters
         ----------
-        decisions : list of tuples (variable, values, keep)
-            Decisions on the path to the node: values that the variable keeps, or
-            loses if `keep` is false.
+        path : Path
+            The decisions that lead to the node.
         """
-        self._decisions = decisions
-        self.go_to(decisions)
+        self._path = path
+        self.go_to(path.decisions())
 
     def open_nodes(self):
         """Return the open nodes of the search.
 
         Returns
         -------
-        nodes : list of tuples (bound, decisions)
+        nodes : list of tuples (bound, path)
             Lower bound on the costs, and the decisions that lead to the node. The
-            present node of the search comes first.
+            current node of the search comes first.
         """
-        path, nodes, arrays, n = list(self._decisions), [], self.arrays, self.depth
+        path, nodes, arrays, n = self._path, [], self.arrays, self.depth
         first = arrays.first[: n + 1].tolist()
         steps = zip(
             arrays.variable[:n].tolist(), arrays.bound[:n].tolist(),
@@ -90,9 +121,9 @@ class DepthFirst(_Labeling, Descent):
             values = arrays.chosen[first[k] : first[k + 1]].copy()
             # an open second branch is a node; the path follows the branch taken
             if is_open:
-                nodes.append((bound, [*path, (variable, values, False)]))
-            path.append((variable, values, bool(is_open)))
-        # the present node itself, whose bound is c0
+                nodes.append((bound, Path(path, (variable, values, False))))
+            path = Path(path, (variable, values, bool(is_open)))
+        # the current node itself, whose bound is c0
         if not self.dead:
             nodes.append((self.network.c0, path))
         return nodes[::-1]
