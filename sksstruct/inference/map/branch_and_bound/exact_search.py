@@ -119,7 +119,7 @@ def build_seconds(graph):
     entries = n_entries(graph)
     if entries > most_entries():
         return np.inf
-    return 1e-7 * entries + 4e-5 * (graph.n_edges + graph.n_factors)
+    return 1e-7 * entries + 4e-5 * graph.n_edges + 1e-4 * graph.n_factors
 
 
 class ExactSearch:
