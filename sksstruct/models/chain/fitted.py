@@ -302,8 +302,8 @@ def _check_weights(name, value, shape):
     """Raise an error for weights, which users may set, whose shapes do not match."""
     if np.shape(value) != shape:
         raise ValueError(
-            f"{name} has shape {np.shape(value)}, but the classes and the features of X "
-            f"need {shape}"
+            f"{name} has shape {np.shape(value)}, but the classes and the features of "
+            f"X need {shape}"
         )
     if is_sparse(value):
         check_sparse(value, name)
