@@ -197,9 +197,9 @@ def test_a_search_that_improves_nothing_puts_off_no_step(monkeypatch):
         problem=SimpleNamespace(n_variables=40, max_states=2, n_edges=120),
         seconds=lambda: 0.0,
     ))  # fmt: skip
-    search._done, search._idle, search._n_idle = 100, 49, _rounds._IDLE_ROUNDS
+    search._spent, search._idle_work, search._n_idle = 100, 49, _rounds._IDLE_ROUNDS
     assert not search._is_idle()
-    search._idle = 50
+    search._idle_work = 50
     assert search._is_idle()
     search._n_idle -= 1
     assert not search._is_idle()
