@@ -225,10 +225,11 @@ def columns_of(y):
             raise ValueError("y has no label")
         return y.astype(np.int32), None
     if y.ndim == 2 and y.shape[1] > 1:
+        i, j = np.argwhere(~np.isin(y, (0, 1)))[0].tolist()
         raise ValueError(
-            f"y must be a label indicator of 0 and 1 with a column for each label, "
-            f"got {kind} values such as {y.ravel()[:4].tolist()}. Lists of labels that "
-            "are numbers and equally many must be sets"
+            "y must be a label indicator of 0 and 1, or -1 where it is not known, with "
+            f"a column for each label, and y[{i}, {j}] is {y[i].tolist()[j]!r:.80}. "
+            "Lists of labels that are numbers and equally many must be sets"
         )
     values, codes = np.unique(y, return_inverse=True)
     if len(values) > 2:
