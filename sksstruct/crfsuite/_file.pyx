@@ -100,7 +100,9 @@ cdef class ModelFile:
         if size < HEADER or data[:4] != b"lCRF":
             raise ValueError("it does not begin with the header of a model of CRFsuite")
         if data[8:12] != b"FOMC" or number(start + 12) != 100:
-            raise ValueError("it is no chain of the first order, version 100")
+            raise ValueError(
+                "it must be a first-order chain, b'FOMC' of version 100, got "
+                f"{data[8:12]!r} of version {number(start + 12)}")
         if number(start + 4) != size:
             raise ValueError(f"it should have {number(start + 4)} bytes and has {size}")
         self.n_labels, self.n_attributes = number(start + 20), number(start + 24)

@@ -44,7 +44,8 @@ class FrequentCRF(ChainCRF):
         weights = weights[frequency[weights] >= self.minfreq]
         if not len(weights):
             raise ValueError(
-                f"no weight is as frequent as feature.minfreq={self.minfreq}"
+                f"feature.minfreq={self.minfreq} leaves no weight: it must be at most "
+                f"the largest frequency, {frequency.max()}"
             )
         return weights
 

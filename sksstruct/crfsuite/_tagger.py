@@ -227,9 +227,12 @@ class Tagger:
                 f"yseq has {len(labels)} labels, and the sentence "
                 f"{len(self._scores)} items"
             )
-        for label in labels:
+        for t, label in enumerate(labels):
             if label not in numbers:
-                raise ValueError(f"yseq has {label!r:.80}, which the model does not")
+                raise ValueError(
+                    f"yseq[{t}] has the label {label!r:.80}, which the model does not "
+                    "have"
+                )
         return self._scores.probability([numbers[label] for label in labels])
 
     def marginal(self, y: str | bytes, pos: int) -> float:

@@ -21,7 +21,10 @@ def check_scores(name, scores, ndim=None):
     scores = convert_scores(name, scores, ndim)
     # a single pass finds both: the maximum of an array with NaN is NaN
     if scores.size and not scores.max() < np.inf:
-        raise ValueError(f"{name} has an entry that is NaN or +inf")
+        at = np.argwhere(~(scores < np.inf))[0].tolist()
+        raise ValueError(
+            f"{name}{at or ''} must be finite or -inf, got {scores[tuple(at)]}"
+        )
     return scores
 
 
@@ -37,7 +40,10 @@ def check_sums(name, terms, *tables):
                 high = max(high, low)
             largest = max(largest, high, -low)
     if largest > 1e300 / terms:
-        raise ValueError(f"{name}: the scores are too large for floating-point sums")
+        raise ValueError(
+            f"{name}: the scores are too large for sums in float64, the largest has "
+            f"the size {largest:.3g}: scale them"
+        )
 
 
 def check_positions(unary):

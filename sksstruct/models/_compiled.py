@@ -319,7 +319,10 @@ class CompiledModel(Constrained, StructuredModel):
 
     def joint_feature(self, x: Any, y: Any) -> Any:
         if self._score_function is not None:
-            raise ValueError("the scores of a score function have no joint feature map")
+            raise ValueError(
+                "the joint feature map needs linear scores: a model with a "
+                "score_function has none"
+            )
         x = self._input(x, "x")
         model = self._bound([x], None, None)
         labeling = self._labeling(x, self._output(x, y, "y"))

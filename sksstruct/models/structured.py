@@ -385,7 +385,10 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """Score of predicted outputs for checked inputs: one minus the mean loss."""
         y = as_list("y", y)
         if len(y) != len(predicted):
-            raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
+            raise ValueError(
+                f"y must have an output for each of the {len(predicted)} examples of "
+                f"X, got {len(y)}"
+            )
         losses = [self._loss_at(*each) for each in zip(X, y, predicted, strict=True)]
         sample_weight = self._weights_of(X, y, sample_weight)
         if sample_weight is not None and not np.sum(sample_weight) > 0:
@@ -397,7 +400,10 @@ def as_pairs(X, y):
     """Lists of inputs and outputs of equal length."""
     X, y = as_list("X", X), as_list("y", y)
     if len(X) != len(y):
-        raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
+        raise ValueError(
+            f"y must have an output for each of the {len(X)} examples of X, got "
+            f"{len(y)}"
+        )
     return X, y
 
 

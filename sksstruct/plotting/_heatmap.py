@@ -92,5 +92,8 @@ def feature_names(estimator, n_features, names=None):
     if names is None:
         return [f"feature {k}" for k in range(n_features)]
     if len(names) != n_features:
-        raise ValueError(f"names has {len(names)} entries, {n_features} are needed")
+        raise ValueError(
+            f"names must have a name for each of the {n_features} features, got "
+            f"{len(names)}"
+        )
     return [str(name) for name in names]

@@ -90,7 +90,10 @@ class InteractionsDisplay(HeatMap):
         check_is_fitted(estimator, "interactions_")
         n_labels = len(estimator.interactions_)
         if names is not None and len(names) != n_labels:
-            raise ValueError(f"names has {len(names)} entries, {n_labels} are needed")
+            raise ValueError(
+                f"names must have a name for each of the {n_labels} labels, got "
+                f"{len(names)}"
+            )
         classes = estimator.classes_.tolist()
         # without names the axes show the numbers of columns; a 1-D y has no names
         if names is None and len(classes) == n_labels and classes != [*range(n_labels)]:

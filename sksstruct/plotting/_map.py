@@ -74,7 +74,7 @@ class MAPDisplay(Display):
             The display itself.
         """
         if x not in ("seconds", "iteration"):
-            raise ValueError(f"x={x!r} is neither 'seconds' nor 'iteration'")
+            raise ValueError(f"x must be 'seconds' or 'iteration', got {x!r}")
         ax = self._axes(ax)
         name = self.name if name is None else name
         before = "" if name is None else f"{name}, "

@@ -344,8 +344,13 @@ def _checked(n, x, probabilities, classes, times):
             raise ValueError("classes must name the columns of probabilities")
     if times is not None:
         times = np.asarray(times)
-        if times.ndim != 1 or (times[1:] < times[:-1]).any():
-            raise ValueError("times must be a vector that does not decrease")
+        if times.ndim != 1:
+            raise ValueError(f"times must be 1-D, got {times.ndim}-D")
+        if (times[1:] < times[:-1]).any():
+            t = int(np.argmax(times[1:] < times[:-1])) + 1
+            raise ValueError(
+                f"times must not decrease, and times[{t}] is less than times[{t - 1}]"
+            )
     given = {"x": x, "probabilities": probabilities, "times": times}
     for name, values in given.items():
         if values is not None and len(values) != n:

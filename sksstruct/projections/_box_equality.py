@@ -126,7 +126,8 @@ def project_box_equality(
     c = float(c)
     if (d != 1.0).any():
         if not (np.isfinite(d).all() and d.min() > 0.0):
-            raise ValueError("d must be positive and finite")
+            wrong = np.ravel(d)[~((np.ravel(d) > 0.0) & np.isfinite(np.ravel(d)))]
+            raise ValueError(f"d must be positive and finite, got {wrong[0]}")
         # d x is projected without weights, and a / d is the normal of its hyperplane
         scaled = project_box_equality(
             d * z, d * lower, d * upper, a / d, c, method=method
@@ -134,7 +135,9 @@ def project_box_equality(
         return np.clip(scaled / d, lower, upper)
     box = Box(z, a, lower, upper, c)
     if not box.is_finite() or not np.isfinite(c):
-        raise ValueError("z, a and c must be finite")
+        for name, value in (("z", z), ("a", a), ("c", c)):
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} must be finite, and has NaN or infinity")
     if not box.is_ordered():
         raise ValueError("lower must not exceed upper, and neither may be NaN")
     # tolerances for rounding errors of sums of these sizes; infinite sums pass the test

@@ -448,8 +448,14 @@ def label_costs(class_weight, classes, counts=None):
         costs = np.divide(
             1.0 / len(classes), shares, out=np.zeros(len(classes)), where=shares > 0
         )
-    if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
-        raise ValueError("class_weight must be finite, not negative and not all 0")
+    if not np.isfinite(costs).all() or (costs < 0).any():
+        k = int(np.argmax(~(np.isfinite(costs) & (costs >= 0))))
+        raise ValueError(
+            f"class_weight[{classes.tolist()[k]!r:.80}] must be finite and not "
+            f"negative, got {costs[k]}"
+        )
+    if not costs.any():
+        raise ValueError("class_weight must not be all 0")
     return costs
 
 

@@ -360,7 +360,10 @@ class PackedSequences(Versioned, Sequence):
             return self.take(key)
         key = int(key)
         if not -len(self) <= key < len(self):
-            raise IndexError(f"sequence {key} of {len(self)}")
+            raise IndexError(
+                f"the index of a sequence must be in [{-len(self)}, {len(self)}), got "
+                f"{key}"
+            )
         key %= len(self)
         rows = self.values[self.offsets[key] : self.offsets[key + 1]]
         return rows.tocsr() if self.is_mixed else rows
@@ -483,7 +486,7 @@ def _side_by_side(parts):
         for k, part in enumerate(parts)
     ]
     if not parts:
-        raise ValueError("hstack needs one part at least")
+        raise ValueError("parts must have at least one entry, got none")
     first = parts[0]
     for k, part in enumerate(parts):
         if len(part) != len(first):

@@ -85,16 +85,19 @@ class _Writer:
         common = {
             "number of features": X.n_features,
             "feature names": names,
-            "form, sparse or dense": X.is_sparse,
+            "form": "sparse rows" if X.is_sparse else "dense rows",
             "dense columns": X.values.columns.tolist() if X.is_mixed else None,
             "type": _types(X),
-            "labels, or none": y is not None,
+            "outputs": "no labels" if y is None else "labels",
         }
         if self.common is None:
             self.common, self.names = common, names
         for what, value in self.common.items():
             if common[what] != value:
-                raise ValueError(f"parts must have the same {what}")
+                raise ValueError(
+                    f"parts must have the same {what}: the first part has "
+                    f"{value!s:.80}, this part has {common[what]!s:.80}"
+                )
         arrays = _arrays(X)
         if y is not None:
             codes, classes = _codes(y, X.lengths)

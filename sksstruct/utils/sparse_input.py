@@ -114,7 +114,7 @@ def sound_csr(X, name="X"):
     narrow = np.iinfo(np.int32)
     if X.shape[1] > narrow.max:
         raise ValueError(
-            f"{name} has {X.shape[1]} columns, at most {narrow.max} can be"
+            f"{name} must have at most {narrow.max} columns, got {X.shape[1]}"
         )
     if X.indices.dtype == np.int32 or X.indptr[-1] > narrow.max:
         return X

@@ -155,7 +155,11 @@ def check_example_weight(sample_weight, n_examples, factors=None):
     if factors is not None:
         factor = factors(weight)
         if not (np.isfinite(factor).all() and (factor >= 0.0).all()):
-            raise ValueError("class_weight must be finite and not negative")
+            k = int(np.argmax(~(np.isfinite(factor) & (factor >= 0.0))))
+            raise ValueError(
+                "class_weight must be finite and not negative, got the factor "
+                f"{factor[k]} for example {k}"
+            )
         weight = weight * factor
     if not np.isfinite(total):
         raise ValueError("sample_weight is too large: its sum overflows")

@@ -233,7 +233,7 @@ def test_other_mistakes(path):
     tagger.set([["a"]])
     for call, message in (
         (lambda: tagger.probability(["L0", "L0"]), "2 labels, and the sentence 1"),
-        (lambda: tagger.probability(["new"]), "yseq has 'new'"),
+        (lambda: tagger.probability(["new"]), r"yseq\[0\] has the label 'new'"),
         (lambda: tagger.marginal("new", 0), "y='new'"),
         (lambda: tagger.marginal("L0", 1), r"pos must be in \[0, 1\), got 1"),
     ):

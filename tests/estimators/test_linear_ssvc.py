@@ -149,9 +149,9 @@ def test_what_does_not_fit_is_refused_at_once(points):
 def test_weights_that_make_no_sense(points):
     X, y = points
     for weight in ({0: np.nan}, {0: -1.0}, {0: np.inf}):
-        with pytest.raises(ValueError, match="class_weight must be finite"):
+        with pytest.raises(ValueError, match=r"class_weight\[0\] must be finite"):
             LinearSSVC(class_weight=weight).fit(X, y)
-    with pytest.raises(ValueError, match="not all 0"):
+    with pytest.raises(ValueError, match="not be all 0"):
         LinearSSVC(class_weight={0: 0.0, 1: 0.0}).fit(X, y)
     with (
         pytest.raises(ValueError, match="its sum overflows"),

@@ -135,5 +135,5 @@ def test_parts_without_columns():
     rows = PackedSequences(np.eye(3), [0, 1, 3])
     none = PackedSequences(np.zeros((3, 0)), [0, 1, 3])
     assert PackedSequences.hstack([rows, none]).n_features == 3
-    with pytest.raises(ValueError, match="one part at least"):
+    with pytest.raises(ValueError, match="at least one entry, got none"):
         PackedSequences.hstack([])

@@ -226,7 +226,12 @@ def test_small_differences_of_large_scores():
         (lambda u: u, [["a"], ["b"]], 1, r"unary\[0\] must be an array of numbers"),
         (lambda u: np.zeros_like(u), np.zeros((2, 2)), 1, "that its argument forbids"),
         (lambda u: u[:1], np.zeros((2, 2)), 1, "one number for each state"),
-        (lambda u: u * np.nan, np.zeros((2, 2)), 1, "returned NaN"),
+        (
+            lambda u: u * np.nan,
+            np.zeros((2, 2)),
+            1,
+            "returned NaN for state 0 of variable 0",
+        ),
     ],
 )
 def test_bad_input(oracle, unary, k, message):

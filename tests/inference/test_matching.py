@@ -85,8 +85,8 @@ def test_large_and_small_scores_together():
     [
         ([1.0], None, "scores must be 2-D"),
         (np.zeros((0, 2)), None, "at least one row and column"),
-        ([[np.nan]], None, "scores has an entry that is NaN"),
-        ([[1.0]], np.inf, "unassigned has an entry"),
+        ([[np.nan]], None, r"scores\[0, 0\] must be finite"),
+        ([[1.0]], np.inf, "unassigned must be finite or -inf, got inf"),
         ([[1e308, -1e308], [1e308, 1.0]], None, "too large"),
         (np.zeros((2, 2)), 1e308, "unassigned: the scores are too large"),
         ([[1.0]], [1.0, 2.0], "unassigned must be a number or have shape"),

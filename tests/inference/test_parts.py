@@ -129,7 +129,10 @@ def test_a_large_grid_needs_no_tables():
         ((np.zeros((0, 2, 2)), [], 0, 1), "unary must have parts"),
         ((np.zeros((2, 2, 2)), [(0, 1), (1, 0)], 0, 1), "closes a cycle"),
         ((np.zeros((2, 2, 2)), [(0, 1)], np.zeros((2, 2)), 1), "offsets must be"),
-        ((np.zeros((2, 2, 2)), [(0, 1)], np.nan, 1), "offsets has an entry"),
+        (
+            (np.zeros((2, 2, 2)), [(0, 1)], np.nan, 1),
+            "offsets must be finite or -inf, got nan",
+        ),
         ((np.zeros((2, 2, 2)), [(0, 1)], -np.inf, 1), "offsets has an entry"),
         (
             (np.zeros((2, 2, 2)), [(0, 1)], 0, [[1, -1]]),

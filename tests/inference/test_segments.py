@@ -520,7 +520,7 @@ CASE = {
     [
         ({"nodes": np.zeros((0, 2))}, "nodes must have shape"),
         ({"nodes": np.zeros((3, 3, 2))}, "nodes must have shape"),
-        ({"nodes": [[np.nan, 0.0]]}, "nodes has an entry that is NaN"),
+        ({"nodes": [[np.nan, 0.0]]}, r"nodes\[0, 0\] must be finite"),
         ({"nodes": [[1e300, 0.0]]}, "too large"),
         ({"lengths": np.zeros((0, 2))}, "lengths must have shape"),
         ({"lengths": np.zeros((2, 3))}, "lengths must have shape"),

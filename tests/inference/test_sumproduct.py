@@ -114,7 +114,9 @@ def test_a_weak_path_that_wins_later():
 
 
 def test_bad_potentials():
-    with pytest.raises(ValueError, match="unary has an entry that is NaN"):
+    with pytest.raises(
+        ValueError, match=r"unary\[.*\] must be finite or -inf, got nan"
+    ):
         forward_backward([[np.nan, 0.0]], np.zeros((2, 2)))
     with pytest.raises(ValueError, match="unary must be an array of numbers"):
         forward_backward([["a", 0.0]], np.zeros((2, 2)))

@@ -59,8 +59,16 @@ def test_read_only_input_is_left_alone():
         (np.zeros((2, 0)), np.zeros((0, 0)), "unary must have shape"),
         (np.zeros((2, 3)), np.zeros((3, 2)), "pairwise must have shape"),
         (np.zeros((4, 3)), np.zeros((4, 3, 3)), "pairwise must have shape"),
-        ([[np.nan, 0.0]], np.zeros((2, 2)), "unary has an entry that is NaN"),
-        ([[0.0, 0.0]], [[np.inf, 0.0], [0.0, 0.0]], "pairwise has an entry"),
+        (
+            [[np.nan, 0.0]],
+            np.zeros((2, 2)),
+            r"unary\[0, 0\] must be finite or -inf, got nan",
+        ),
+        (
+            [[0.0, 0.0]],
+            [[np.inf, 0.0], [0.0, 0.0]],
+            r"pairwise\[0, 0\] must be finite or -inf, got inf",
+        ),
     ],
 )
 def test_bad_input(unary, pairwise, message):

@@ -136,7 +136,7 @@ def test_balanced_costs_count_weights():
 
 
 BAD_WEIGHTS = {
-    "3 nodes and 2 node_weights": [1.0, 1.0],
+    "a node_weight for each of its 3 nodes, got 2": [1.0, 1.0],
     r"node_weights\[1\] is negative": [1.0, -1.0, 1.0],
     "sum that is finite and not 0": [0.0, 0.0, 0.0],
     "NaN or infinite": [1.0, np.nan, 1.0],

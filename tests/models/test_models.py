@@ -439,7 +439,7 @@ BAD = {
     "1 label": (GraphModel(), [(NODES, [])], [[0, 0]]),
     "needs pairwise='potts'": (GraphModel(inference="cut"), [(NODES, [])], [[0, 1]]),
     "NaN": (GraphModel(), [(np.full((2, 1), np.nan), [])], [[0, 1]]),
-    "class_weight must be": (
+    r"class_weight\[0\] must be finite .*, got -1\.0": (
         GraphModel(class_weight={0: -1.0}),
         [(NODES, [])],
         [[0, 1]],
@@ -470,7 +470,7 @@ BAD = {
         [(0, 0, 1, 1)],
     ),
     "outside the image": (PartsModel(), [np.ones((2, 2, 1))], [[[0, 2]]]),
-    "at one position": (
+    r"two parts of .* at different positions, got both at": (
         PartsModel(unit=(0, 1)),
         [np.ones((2, 2, 1))],
         [[[0, 1], [0, 1]]],
@@ -480,7 +480,7 @@ BAD = {
         [np.ones((2, 2, 1))] * 2,
         [[[0, 1]], [[0, 1], [1, 1]]],
     ),
-    "X has 1 examples, y has 2": (CandidatesModel(), [NODES], [0, 1]),
+    "each of the 1 examples of X, got 2": (CandidatesModel(), [NODES], [0, 1]),
     "X has no examples": (CandidatesModel(), [], []),
     "must be a list": (CandidatesModel(), 3, [0]),
     "costs has shape": (MulticlassModel([[0, 1], [1, 0]]), np.eye(3), [0, 1, 2]),
@@ -500,7 +500,7 @@ def test_prediction_checks_its_input():
     classifier = fit(model, X, y)
     with pytest.raises(ValueError, match=r"X\[0\]: node_features has 3 features, 2"):
         classifier.predict([(np.ones((2, 3)), [(0, 1)], np.ones((1, 2)))])
-    with pytest.raises(ValueError, match="no edge features, 2 were expected"):
+    with pytest.raises(ValueError, match="must have 2 edge features, got none"):
         classifier.predict([(np.ones((2, 2)), [(0, 1)])])
     with pytest.raises(ValueError, match=r"X\[0\].*closes a cycle"):
         edges = [(0, 1), (1, 0)]

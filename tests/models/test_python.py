@@ -310,7 +310,10 @@ def test_check_model_is_content():
 @pytest.mark.parametrize(
     "message, methods",
     [
-        ("not finite", {"joint_feature": lambda self, x, y: np.full(4, np.inf)}),
+        (
+            "must be finite, and has NaN or infinity",
+            {"joint_feature": lambda self, x, y: np.full(4, np.inf)},
+        ),
         ("a vector", {"joint_feature": lambda self, x, y: np.zeros((2, 4))}),
         ("a vector", {"joint_feature": lambda self, x, y: 3.0}),
         ("expected a vector", {"joint_feature": lambda self, x, y: np.zeros(0)}),

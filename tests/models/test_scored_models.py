@@ -250,5 +250,5 @@ def test_there_is_no_joint_feature_map():
     model, w = classifier.model_, classifier.weights_
     assert [model.decode(x, w) for x in X] == classifier.predict(X)
     assert model.loss_augmented_decode(X[0], 1, 0 * w) == 0
-    with pytest.raises(ValueError, match="no joint feature map"):
+    with pytest.raises(ValueError, match="joint feature map needs linear scores"):
         model.joint_feature(X[0], 1)

@@ -78,7 +78,7 @@ class TestWeights:
         model = SSVMClassifier(random_state=0).fit(data, y)
         display = WeightsDisplay.from_estimator(model, 2, names=list("abcd"), n=2)
         assert sorted(display.names) == list("abcd")
-        with pytest.raises(ValueError, match="names has 3 entries, 4 are needed"):
+        with pytest.raises(ValueError, match=r"a name for each of the 4 .*, got 3"):
             WeightsDisplay.from_estimator(model, 2, names=list("abc"))
         with pytest.raises(
             ValueError, match=r"label=7 is none of the classes \[0, 1, 2"
@@ -197,7 +197,9 @@ def test_map():
     np.testing.assert_array_equal(display.bound_.get_ydata(), result.trace["bound"])
     np.testing.assert_array_equal(display.score_.get_xdata(), result.trace["iteration"])
     assert display.score_.get_color() == display.bound_.get_color()
-    with pytest.raises(ValueError, match="x='calls' is neither"):
+    with pytest.raises(
+        ValueError, match="x must be 'seconds' or 'iteration', got 'calls'"
+    ):
         MAPDisplay.from_result(result, x="calls")
 
 

@@ -122,7 +122,7 @@ class TestSeries:
         [
             ({"x": np.zeros((3, 2))}, "x has 3 positions, y_pred has 7"),
             ({"times": [0, 1]}, "times has 2 positions"),
-            ({"times": [0, 1, 2, 3, 2, 3, 4]}, "does not decrease"),
+            ({"times": [0, 1, 2, 3, 2, 3, 4]}, r"times\[4\] is less than times\[3\]"),
             ({"probabilities": np.ones((7, 2))}, "classes must name the columns"),
             (
                 {"probabilities": np.ones((2, 1)), "classes": ["a"]},

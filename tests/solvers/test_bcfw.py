@@ -629,7 +629,7 @@ def test_dual_state_restarts_where_it_was():
         )
         second = again.solve(model, 0.01, dual_state=first.dual_state, random_state=0)
         assert second.history["dual"][0] >= first.history["dual"][-1] - 1e-12
-        with pytest.raises(ValueError, match="another problem"):
+        with pytest.raises(ValueError, match="of the same examples, labels and loss"):
             other, _ = problem(seed=2, n=10)
             again.solve(other, 0.01, dual_state=first.dual_state)
 

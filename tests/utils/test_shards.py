@@ -292,7 +292,7 @@ def test_parts_that_differ(tmp_path):
         with pytest.raises(ValueError, match=f"the same {what}") as caught:
             PackedSequences.save_parts(tmp_path / "x", [X, X, other])
         assert caught.value.__notes__ == ["in part 2"]
-    with pytest.raises(ValueError, match="same labels"):
+    with pytest.raises(ValueError, match="same outputs"):
         PackedSequences.save_parts(tmp_path / "x", [(X, Y), X])
     with pytest.raises(ValueError, match="no parts"):
         PackedSequences.save_parts(tmp_path / "x", [])

@@ -95,7 +95,7 @@ def _viterbi_sparse(unary, transitions):
             f"{unary.shape}, got {transitions.shape}"
         )
     transitions = sound_csr(transitions, "pairwise")
-    stored = check_scores("pairwise", transitions.data[: transitions.nnz])
+    stored = check_scores("pairwise.data", transitions.data[: transitions.nnz])
     # duplicate entries of a sparse table are added up
     check_sums("unary and pairwise", 4 * size * (len(stored) + 1), unary, stored)
     return SparseTransitions.of_table(transitions).viterbi(unary)

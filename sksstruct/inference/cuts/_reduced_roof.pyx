@@ -546,7 +546,8 @@ cdef class ReducedRoofDual(FlowTrees):
         if n_arcs >= 2147483647:
             with gil:
                 raise ValueError(
-                    f"the graph is too large for 32-bit indices: {n_arcs} arcs")
+                    f"the graph needs {n_arcs} arcs, at most 2147483646 are supported: "
+                    "use another solver")
         reserve(<void**> &self._own_residual, &self._residual_capacity, n_arcs,
                 sizeof(double))
         reserve(<void**> &self._own_arcs, &self._arc_capacity, n_arcs, sizeof(FlowArc))

@@ -180,7 +180,8 @@ class MinCut(CutKernel):
         big = 4.0 * (of_unary + of_pairwise + 1.0)
         if not math.isfinite(big):
             raise ValueError(
-                "unary and pairwise: the scores are too large for floating-point sums"
+                "unary and pairwise have scores whose sum is too large for float64: "
+                "scale them"
             )
         refused = self._fill(unary, pairwise, big, not finite)
         if refused >= 0:

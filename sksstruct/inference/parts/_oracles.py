@@ -211,7 +211,9 @@ def parts_sum_product(
     moments = np.zeros((len(springs), 4))
     value = sum_parts(tree, springs, grids, aligned_zeros(sums_memory(tree)), moments)
     if value == -np.inf:
-        raise ValueError("every placement is forbidden: unary leaves no distribution")
+        raise ValueError(
+            "unary must allow at least one placement: every placement has score -inf"
+        )
     return PartsMarginals(
         value, grids[:, :, :width].copy(), moments[:, :2].copy(), moments[:, 2:].copy()
     )

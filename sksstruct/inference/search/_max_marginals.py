@@ -66,8 +66,11 @@ class Oracles:
         else:
             table = np.concatenate([np.asarray(row, dtype=np.float64) for row in table])
         if np.isnan(table).any():
+            k = np.argmax(np.isnan(table))
+            v = np.searchsorted(self.first, k, side="right") - 1
             raise ValueError(
-                "max_marginals returned NaN: a forbidden state must have -inf"
+                "max_marginals must return numbers, -inf for forbidden states, and "
+                f"returned NaN for state {k - self.first[v]} of variable {v}"
             )
         # with such a score the search would find a labeling in two parts
         if (table[self.constrained == -np.inf] > -np.inf).any():

@@ -70,7 +70,10 @@ class CandidatesModel(CompiledModel):
         boxes = None
         if self.overlap == "iou":
             if not isinstance(x, (tuple, list)) or len(x) != 2:
-                raise ValueError(f"{name} must be a tuple (features, boxes)")
+                raise ValueError(
+                    f"{name} must be a tuple (features, boxes), got {type(x).__name__}"
+                    + (f" of {len(x)}" if isinstance(x, (tuple, list)) else "")
+                )
             x, boxes = x
             boxes = check_features(boxes, f"{name}: boxes", 2, 4)
         axes = "(n_candidates, n_features)"

@@ -174,7 +174,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         known = self.n_edges_
         graph = check_graph(x, name, self.n_features_, known)
         if graph.edge_features is None and known is not None:
-            raise ValueError(f"{name} has no edge features, {known} were expected")
+            raise ValueError(f"{name} must have {known} edge features, got none")
         if self.inference_ is not None:
             self._check_graph(graph, name)
         return graph
@@ -184,7 +184,9 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         if graph.cliques is not None:
             raise ValueError(f"{name} has cliques, which RelaxedGraphModel takes")
         if self.n_edges_ is None and rows is not None:
-            raise ValueError(f"{name} has edge features, none were expected")
+            raise ValueError(
+                f"{name} must have no edge features, as in fit, got {rows.shape[1]}"
+            )
         if self.inference_ == "tree":
             try:
                 Tree(graph.node_features.shape[0], graph.edges)

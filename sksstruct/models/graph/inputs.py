@@ -196,7 +196,10 @@ def _node_weights(weights, n_nodes, name):
         return None
     weights = check_features(weights, f"{name}: node_weights", 1)
     if len(weights) != n_nodes:
-        raise ValueError(f"{name} has {n_nodes} nodes and {len(weights)} node_weights")
+        raise ValueError(
+            f"{name} must have a node_weight for each of its {n_nodes} nodes, got "
+            f"{len(weights)}"
+        )
     if (weights < 0).any():
         k = int(np.flatnonzero(weights < 0)[0])
         raise ValueError(f"{name}: node_weights[{k}] is negative: {weights[k]}")

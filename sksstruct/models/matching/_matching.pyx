@@ -120,7 +120,9 @@ cdef class Matchings(Structure):
                 k = column * n_rows + row if flipped else row * n_columns + column
                 at.memory[k] = score
         if not assign(n, max(n_rows, n_columns), at.memory, memory, columns):
-            raise ValueError(f"example {i} has no matching that is allowed")
+            raise ValueError(
+                f"the scores of example {i} forbid every matching: at least one must "
+                "be allowed")
         for row in range(n_rows):
             y[row] = -1
         for k in range(n):

@@ -92,7 +92,9 @@ class MatchingModel(CompiledModel):
                 "needs a column for each row"
             )
         if not x.shape[0] or not x.shape[1]:
-            raise ValueError(f"{name} has no rows or no columns")
+            raise ValueError(
+                f"{name} must have at least one row and one column, got shape {x.shape}"
+            )
         return x
 
     def _learn(self, X, y, weight):

@@ -106,8 +106,13 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
             np.array([facts.counts[label] for label in classes.tolist()]),
         )
         # blocks count samples before factors are applied, so that no factor may be zero
-        if not (np.isfinite(self._factors).all() and (self._factors > 0.0).all()):
-            raise ValueError("class_weight must be finite, and positive with parts")
+        wrong = ~(np.isfinite(self._factors) & (self._factors > 0.0))
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise ValueError(
+                f"class_weight[{self.classes_.tolist()[k]!r:.80}] must be finite, and "
+                f"positive with parts, got {self._factors[k]}"
+            )
         if self.follows_scale:
             self._learn_scale(facts.learned["moments"][1])
 

@@ -86,8 +86,13 @@ def check_pairs(pairs, n_labels, count):
             "pairs must be 'auto', 'all', 'significant', 'cooccurring', or an array of "
             f"integers of shape (n_pairs, 2), got {pairs.dtype} of shape {pairs.shape}"
         )
-    if pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] == pairs[:, 1]).any():
-        raise ValueError(f"pairs must name two different ones of the {n} labels")
+    wrong = ((pairs < 0) | (pairs >= n)).any(axis=1) | (pairs[:, 0] == pairs[:, 1])
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(
+            f"pairs[{k}] must be two different labels in [0, {n}), got "
+            f"{pairs[k].tolist()}"
+        )
     pairs = np.sort(pairs, axis=1).astype(np.intp)
     if len(np.unique(pairs, axis=0)) < len(pairs):
         raise ValueError("pairs names a pair of labels twice")

@@ -467,5 +467,9 @@ def label_costs(class_weight, Y, weight, values, labels):
         for row, name in enumerate(names):
             costs[row, j] = given.get(name, 1.0)
     if not (np.isfinite(costs).all() and (costs >= 0.0).all()):
-        raise ValueError("class_weight must be finite and not negative")
+        row, j = np.argwhere(~(np.isfinite(costs) & (costs >= 0.0)))[0]
+        raise ValueError(
+            f"class_weight of label {labels[j]!r:.80} must be finite and not negative, "
+            f"got {costs[row, j]} for {names[row]!r:.80}"
+        )
     return costs

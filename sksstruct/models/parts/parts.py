@@ -207,7 +207,8 @@ class PartsModel(CompiledModel):
         distance = float(np.linalg.norm(y[p] - y[q]))
         if not distance:
             raise ValueError(
-                f"{name} has the parts of unit={self.unit!r} at one position"
+                f"{name} must have the two parts of unit={self.unit!r} at different "
+                f"positions, got both at {y[p].tolist()}"
             )
         return distance
 

@@ -196,7 +196,9 @@ class BoundPython(PythonModel):
                 f"first had {self.n_weights}"
             )
         if not np.isfinite(values).all():
-            raise ValueError(f"joint_feature of example {i} is not finite")
+            raise ValueError(
+                f"joint_feature must be finite, and has NaN or infinity for example {i}"
+            )
         # bytes of indices and values, and of the objects around them
         size = 16 * len(values) + 200
         # all vectors are dropped, as later use of each is unknown

@@ -146,6 +146,9 @@ def _row_of(model, label, name):
         number, letters = _number_of(model, tags.names[0], name), LETTERS[model.scheme_]
         roles = [k for k in range(4) if letters[k] == tags.letters[0]]
         if not roles:
-            raise ValueError(f"{name} has {label!r:.80}, no tag of {model.scheme_}")
+            raise ValueError(
+                f"{name} has {label!r:.80}, which is not a tag of the scheme "
+                f"{model.scheme_}"
+            )
     row[roles, number] = 1
     return row

@@ -211,7 +211,10 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
                 f"y must be a list with an entry for each sequence, got {y!r:.80}"
             )
         if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} sequences, y has {len(y)}")
+            raise ValueError(
+                f"y must have an output for each of the {len(X)} sequences of X, got "
+                f"{len(y)}"
+            )
         if not isinstance(y, Outputs):
             y = Outputs.read(y, X.packed.lengths)
         return X, y
@@ -252,7 +255,9 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     def _learn_from_batch(self, X, y, weight, classes):
         """Learn from the first of many mini-batches, and from the given classes."""
         if classes is None:
-            raise ValueError("classes must be given on the first partial_fit")
+            raise ValueError(
+                "classes must be given on the first partial_fit: a list of all labels"
+            )
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' needs all labels at once; pass a dict"

@@ -73,12 +73,16 @@ def check_state(model, state):
     ----------
     model : FactorModel
         The model that the state is for.
-    state : dict Result of `GDMMRun.export`: ``arrays`` as from `export_state`, and for
-    models with cliques ``cliques`` as from `export_cliques`.
+    state : dict
+        Result of `GDMMRun.export`: ``arrays`` as from `export_state`, and for models
+        with cliques ``cliques`` as from `export_cliques`.
     """
     owner = Entries(state, "dual variables")
     if state.get("signature") != signature(model):
-        raise ValueError("dual variables of another problem")
+        raise ValueError(
+            "dual_state must be of the same examples, labels and loss: pass None, "
+            "or set warm_start=False"
+        )
     owner.real("rho", np.finfo(float).tiny)
     entries, pairs = owner.part("arrays"), np.asarray(model.pairs)
     counts = entries.array("counts", (model.n_variables,), np.int32, 1, model.n_labels)

@@ -257,7 +257,9 @@ class BCFW(Solver):
         self.check()
         self.check_model(model)
         if self.bounds is not None:
-            raise ValueError("bounds cannot be used with mini-batches (partial_fit)")
+            raise ValueError(
+                "bounds cannot be used with mini-batches (partial_fit): use fit"
+            )
         if self.step_size == "decreasing":
             raise ValueError(
                 "step_size='decreasing' cannot be used with mini-batches (partial_fit):"

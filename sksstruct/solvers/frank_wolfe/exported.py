@@ -129,7 +129,10 @@ def read_mixtures(state, model, means):
         If the state does not have mixtures of labelings of the model.
     """
     if not fits(state, model, means):
-        raise ValueError("dual variables of another problem")
+        raise ValueError(
+            "dual_state must be of the same examples, labels and loss: pass None, "
+            "or set warm_start=False"
+        )
     entries = Entries(state, "dual variables")
     most = len(entries.get("values", np.ndarray, "an array"))
     counts = entries.array("counts", (model.n_examples,), np.intp, int(not means), most)

@@ -482,7 +482,10 @@ class EntropyBlock(Block):
         state = copy.deepcopy(state)
         dual = Entries(state, "a block").part("dual").state
         if not fits_entropy_dual(self.model, dual, self.model.surrogate):
-            raise ValueError("dual variables of another problem")
+            raise ValueError(
+                "the state of a block must be of the same examples, labels and loss: "
+                "begin a new run"
+            )
         self._begin(dual)
         self.kernel.resume(state)
 

@@ -246,7 +246,10 @@ class Ascent(SolverRun):
         self.l1 = options.l1
         state = options.dual_state and options.dual_state["entropy_dual"]
         if state and not fits_entropy_dual(model, state, model.surrogate):
-            raise ValueError("dual variables of another problem")
+            raise ValueError(
+                "dual_state must be of the same examples, labels and loss: pass None, "
+                "or set warm_start=False"
+            )
         self.dual = entropy_dual(model, model.surrogate, state)
         self.loop = Loop(solver, alpha, options)
         self.kappa = self.next_kappa = self.most_kappa = self.first_kappa()

@@ -85,15 +85,16 @@ def check_entries(graph, name):
     """
     entries, most = n_entries(graph), most_entries()
     if entries == np.inf:
-        size = max(
-            np.prod(graph.n_states[scope].astype(np.float64))
+        # by the number of variables: other numbers would be those of a reduced graph
+        size, n = max(
+            (np.prod(graph.n_states[scope].astype(np.float64)), len(scope))
             for scope in graph.factor_scopes
             if len(scope) > 4
         )
         raise ValueError(
-            f"{name} writes out the tables of all factors: one of the graph has "
-            f"{size:.4g} entries, at most {_MOST_CONDITION} are possible; use "
-            "solver='highs' or 'auto'"
+            f"{name} writes out the tables of all factors: that of a factor of {n} "
+            f"variables has {size:.4g} entries, at most {_MOST_CONDITION} are "
+            "possible; use solver='highs' or 'auto'"
         )
     if entries > most:
         raise ValueError(

@@ -158,9 +158,11 @@ class Forced:
             weights = np.concatenate([weights[edges], np.ones(len(pairs))])
         scores = self._scores[np.repeat(free, graph.n_states)]
         if not scores.max(initial=0.0) < np.inf:
+            owners = np.repeat(np.flatnonzero(free), graph.n_states[free])
             raise ValueError(
-                "scores are too large to be added: those of a variable and of its "
-                "factors with observed or forced variables overflow"
+                f"the unary scores of variable {owners[np.argmax(~(scores < np.inf))]} "
+                "and the scores of its factors with observed or forced variables have "
+                "a sum that is too large for float64: scale them"
             )
         return FactorGraph._assemble(
             graph.n_states[free], scores, ends, kept, tables, scopes,
