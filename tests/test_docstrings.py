@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from numpydoc.validate import validate
@@ -128,14 +129,44 @@ def test_numpydoc(name):
     assert not errors, errors
 
 
+def bad_headings(text):
+    """Headings of sections without a blank line before them, or a rule of their length.
+
+    numpydoc would take such a section for a part of the one before.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    return [
+        title
+        for before, title, rule in zip(lines, lines[1:], lines[2:], strict=False)
+        if len(rule) > 2
+        and set(rule) == {"-"}
+        and (len(title) != len(rule) or (before and not before.endswith('"""')))
+    ]
+
+
+def test_bad_headings_are_found():
+    good = "Sum.\n\n    Returns\n    -------\n    total : float\n"
+    assert not bad_headings(good)
+    assert bad_headings(good.replace("\n\n", "\n")) == ["Returns"]
+    assert bad_headings(good.replace("Returns", "Result")) == ["Result"]
+
+
+def test_headings_in_sources():
+    """In compiled and private functions, too."""
+    folder = Path(sksstruct.__file__).parent
+    paths = [*folder.rglob("*.py"), *folder.rglob("*.pyx"), *folder.rglob("*.pxd")]
+    found = {path: bad_headings(path.read_text(encoding="utf-8")) for path in paths}
+    assert not {path: titles for path, titles in found.items() if titles}
+
+
 def test_shared_texts_are_filled_in():
     """By `fill_doc`, in inherited methods and class methods, too."""
-    for module in map(importlib.import_module, PUBLIC):
-        for cls in filter(inspect.isclass, vars(module).values()):
-            parts = [getattr(cls, name, None) for name in dir(cls)]
-            for part in (cls, *parts):
-                text = getattr(part, "__doc__", None)
-                assert not isinstance(text, str) or "%(" not in text, (cls, part)
+    for _, value in classes_and_functions():
+        for part in (value, *(getattr(value, name, None) for name in dir(value))):
+            text = getattr(part, "__doc__", None)
+            if isinstance(text, str):
+                assert "%(" not in text, (value, part)
+                assert not bad_headings(text), (value, part)
 
 
 def test_parameters_and_docstrings_agree():

@@ -41,13 +41,13 @@ class FrequentCRF(ChainCRF):
         pairs = labels[:-1][inside] * bound.ld + labels[1:][inside]
         np.add.at(frequency, first + pairs, 1.0)
         weights = existing(bound, data)
-        weights = weights[frequency[weights] >= self.minfreq]
-        if not len(weights):
+        kept = weights[frequency[weights] >= self.minfreq]
+        if not len(kept):
             raise ValueError(
                 f"feature.minfreq={self.minfreq} leaves no weight: it must be at most "
-                f"the largest frequency, {frequency.max()}"
+                f"the largest frequency, {frequency[weights].max(initial=0.0)}"
             )
-        return weights
+        return kept
 
 
 def train_model(trainer, data, held_out, path):

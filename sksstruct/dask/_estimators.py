@@ -245,8 +245,8 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
 class DaskSegmentCRF(Distributed, SegmentCRF):  # type: ignore[misc]
     """`sksstruct.SegmentCRF`, trained on data that are spread over a cluster.
 
-    The labels, and the largest length of segments of each label, are those of all
-    parts.
+    The labels, and the largest length of the segments of each label, are learned from
+    all parts.
 
     Parameters
     ----------

@@ -552,7 +552,7 @@ class SSVMPathCV(
         Returns
         -------
         score : float
-            Score by `scoring`, or by `score` of the estimator.
+            Score by the scorer of `scoring`; None: by the estimator's method `score`.
         """
         check_is_fitted(self, "best_estimator_")
         scorer = check_scoring(self.best_estimator_, scoring=self.scoring)

@@ -124,9 +124,9 @@ class SegmentCRF(
     classes_ : ndarray of shape (n_classes,)
         The labels of segments, without the outside ("O").
     coef_ : ndarray of shape (n_roles, n_labels, n_features)
-        Weights of features, for the roles first, inside, last and alone of a position
-        in its segment, or for a single role. If there is an outside, it is the first of
-        the n_labels labels, here and below.
+        Weights of features, for the four roles of a position in its segment (first,
+        inside, last, alone), or for a single role. If there is an outside, it is the
+        first of the n_labels labels, here and below.
     intercept_ : ndarray of shape (n_roles, n_labels)
         Biases.
     length_coef_ : ndarray of shape (n_length_features, n_labels)

@@ -85,8 +85,8 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
         Parameters
         ----------
         X : list of {tuple of list of str, list of dict of str, list of str}
-            The columns of each sentence; or its positions, as dicts with the names and
-            values of the columns; or its words.
+            For each sentence its columns, its positions as dicts with the names and
+            values of the columns, or its words.
         y : object, default=None
             Ignored.
 

@@ -134,8 +134,8 @@ class WordVectors(
         Parameters
         ----------
         X : list of {list of str, list of dict, tuple of list of str}
-            The words of each sentence; or its positions, as dicts with the names and
-            values of the columns; or its columns.
+            For each sentence its words, its positions as dicts with the names and
+            values of the columns, or a tuple of its columns.
         y : object, default=None
             Ignored.
 
@@ -147,8 +147,8 @@ class WordVectors(
         Raises
         ------
         ValueError
-            If no token has a vector; if `vectors` are not finite, or differ in length
-            or from the number of words; if the file is damaged, see
+            If no token has a vector; if `vectors` are not finite, differ in length, or
+            are more or fewer than the words; if the file is damaged, see
             `read_word_vectors`.
         """
         validate_params(self)

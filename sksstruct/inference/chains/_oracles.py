@@ -115,9 +115,9 @@ def viterbi_group(unary, starts, tables, table_begins, table_steps):
     table_begins : ndarray of shape (n_chains,), intp
         First table of each chain.
     table_steps : ndarray of shape (n_chains,), intp
-        1 if each pair of neighbors has its own table, 0 if they share one.
-
         1 if each pair of neighbors has its own table, 0 if all share one.
+
+    Returns
     -------
     labeling : ndarray of shape (n_positions,), int32
         Labeling of each chain, as found by `viterbi`.

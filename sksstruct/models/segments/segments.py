@@ -40,44 +40,48 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
 
     An input is an array or CSR matrix of shape (n_positions, n_features), or a tuple
     ``(features, spans, span_features)`` with candidate spans (start, stop) of shape
-    (n_spans, 2) and their features, of shape (n_spans, n_span_features). Spans that are
-    no candidates have no features.
+    (n_spans, 2) and their features, of shape (n_spans, n_span_features). A segment that
+    is not a candidate has no span features.
 
     An output is one of the following; `predict` returns what `fit` was given.
 
     * Tags of the scheme BIO, IOBES or BILOU. Positions that are ``"O"`` are outside.
     * A list of tuples (start, stop, label). All other positions are outside.
-    * Labels of positions. A segment is a longest stretch of equal labels.
+    * Labels of positions. Each run of equal labels is a segment.
 
     Each position outside is a segment of one position, with a label of its own. In
-    training, tags and labels may be None, or a set of which one is right; see
-    `sksstruct.SegmentCRF` for the losses of such outputs.
+    training, a tag or label may be None, if it is not known, or a set of candidates
+    that contains the true one; see `sksstruct.SegmentCRF` for the losses of such
+    outputs.
 
     Parameters
     ----------
     max_length : int, dict, "auto" or None, default="auto"
         Largest length of a segment. "auto": for each label, the largest in the training
-        data; no longer segment is predicted, nor a longer run if outputs are labels of
-        positions. If tags are missing, the largest known length counts. With a number,
-        observed segments that are longer are cut into pieces, with a warning, and runs
-        may be longer than one segment. None: there is no limit, and a run of equal
-        labels is one segment of any length. A dict has numbers, or None, for some of
-        the labels; all other labels follow the training data.
+        data; no predicted segment is longer, and no run of equal labels if outputs are
+        labels of positions. Where tags are missing, only the known part of a segment
+        counts. With a number, observed segments that are longer are cut into pieces,
+        with a warning, and runs may be longer than one segment. None: there is no
+        limit, and a run of equal labels is one segment of any length. A dict has
+        numbers, or None, for some of the labels; all other labels are treated as with
+        "auto".
     min_length : int or dict, default=1
-        Smallest length of a segment; a dict has limits for some labels. An observed
-        segment that is shorter is an error.
+        Smallest length of a segment. A dict has the smallest lengths of some labels;
+        all other labels have 1. An observed segment that is shorter is an error.
     length_features : int or "auto", default="auto"
-        Lengths up to this one have a weight each, for each label. Longer lengths share
-        weights: each range of lengths is twice as long as the one before. If a label
-        has no limit, `max_length` of None, a longer segment has the weight of the
-        largest of these lengths instead, plus another weight for each further position.
+        Each label has a weight for each length up to this one. Longer lengths share
+        weights in ranges, each of which is twice as long as the range before. If a
+        label has no limit (`max_length` is None), a segment longer than
+        `length_features` has the weight of that length, plus another weight for each
+        further position.
         "auto": 8 if there is an outside, and otherwise 64, as runs of labels are
         longer.
     boundary_lengths : {"same", "own", "none"}, default="same"
         Weights of the lengths of the first and the last segment of a sequence. "same":
         the weights of all segments. "own": another set of weights, which first and last
         segments share, for sequences that begin or end within a segment. "none": no
-        weights. With "own" and "none", these segments may be shorter than `min_length`.
+        weights. With "own" and "none", the first and the last segment may be shorter
+        than `min_length`.
     roles : bool or "auto", default="auto"
         Whether weights of features depend on the place of a position in its segment:
         first, inside, last, or alone. "auto": if there is an outside.
@@ -92,7 +96,8 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         with ``loss="log"``, which has no cost of errors.
     loss_normalization : {"mean", "example"} or None, default="mean"
         Divisor of the loss of an example. "mean": the mean number of positions in the
-        training data. "example": the number in the example. None: no division.
+        training data. "example": the number of positions in the example. None: no
+        division.
     fit_intercept : bool, default=True
         Whether labels have a bias at each position.
 
@@ -118,11 +123,10 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     ``end_`` (n_labels,), and ``span_coef_`` (n_labels, n_span_features). The outside is
     the first of the labels.
 
-    The decoder takes time proportional to the number of positions, the largest length
-    plus the number of labels, and the number of labels. Without a limit, the largest
-    length with a weight of its own counts instead of the largest length. Longer
-    candidate spans, and with ``loss_unit="segment"`` longer observed segments, raise
-    this length in their sequences, as they have scores of their own.
+    The decoder takes time proportional to n (L + K) K for n positions, K labels and
+    segments of at most L positions. Without a limit, L is the largest length with a
+    weight of its own. Longer candidate spans, and with ``loss_unit="segment"`` longer
+    observed segments, raise L in their sequences, as they have scores of their own.
 
     References
     ----------
