@@ -297,7 +297,7 @@ def check_bad_input(estimator):
         "no positions": ([x[:0] for x in X], [row[:0] for row in y], r"\bX has no"),
         "labels of no position": (replaced(X, 2, np.zeros((0, 3))), y, r"X\[2\]"),
         "fewer labels": (X, replaced(y, 2, y[2][:-1]), r"y\[2\]"),
-        "fewer label sequences": (X, y[:-1], r"\by has"),
+        "fewer label sequences": (X, y[:-1], r"\by (has|must have)"),
         "other width": (replaced(X, 2, np.zeros((len(y[2]), 4))), y, r"X\[2\]"),
         "NaN": (replaced(X, 2, nan), y, r"X\[2\]"),
         "infinity": (replaced(X, 2, infinite), y, r"X\[2\]"),

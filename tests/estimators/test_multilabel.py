@@ -277,8 +277,8 @@ def test_pairs():
 def test_bad_input():
     X, Y = data()
     for pairs, match in (
-        ([[0, 5]], "two different ones"),
-        ([[1, 1]], "two different ones"),
+        ([[0, 1], [0, 5]], r"pairs\[1\] must be two different .*, got \[0, 5\]"),
+        ([[1, 1]], r"pairs\[0\] must be two different .*, got \[1, 1\]"),
         ([[0, 1], [1, 0]], "twice"),
         ([0.5, 1.0], "array of integers"),
     ):
