@@ -126,8 +126,9 @@ def project_box_equality(
     c = float(c)
     if (d != 1.0).any():
         if not (np.isfinite(d).all() and d.min() > 0.0):
-            wrong = np.ravel(d)[~((np.ravel(d) > 0.0) & np.isfinite(np.ravel(d)))]
-            raise ValueError(f"d must be positive and finite, got {wrong[0]}")
+            i = int(np.argmax(~((d > 0.0) & np.isfinite(d))))
+            name, value = (f"d[{i}]", d[i]) if d.ndim else ("d", d)
+            raise ValueError(f"{name} must be positive and finite, got {value}")
         # d x is projected without weights, and a / d is the normal of its hyperplane
         scaled = project_box_equality(
             d * z, d * lower, d * upper, a / d, c, method=method

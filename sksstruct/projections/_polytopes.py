@@ -228,7 +228,8 @@ def check_tables(m):
             f"m must be of shape (n_edges, n_states, n_states), got {m.shape}"
         )
     if np.isnan(m).any() or np.isposinf(m).any():
-        raise ValueError("m must not have entries that are NaN or +inf")
+        at = np.argwhere(~(m < np.inf))[0].tolist()
+        raise ValueError(f"m{at} must be finite or -inf, got {m[tuple(at)]}")
     return m
 
 

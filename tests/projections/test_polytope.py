@@ -110,8 +110,8 @@ def test_forbidden_entries_stay_zero():
         (np.zeros((2, 3)), "shape"),
         (np.zeros((0, 2, 2)), "shape"),
         (np.zeros((1, 2, 3)), "shape"),
-        (np.full((1, 2, 2), np.nan), "NaN"),
-        (np.full((1, 2, 2), np.inf), r"\+inf"),
+        (np.full((1, 2, 2), np.nan), r"m\[0, 0, 0\] must be finite or -inf, got nan"),
+        (np.full((1, 2, 2), np.inf), r"m\[0, 0, 0\] must be finite or -inf, got inf"),
         (
             [[[0.0, -np.inf], [-np.inf] * 2], [[-np.inf] * 2, [0.0, 0.0]]],
             "chain of finite entries",
