@@ -1,7 +1,7 @@
 """Memory for many small arrays that live as long as their owner.
 
 Arrays taken one after the other are adjacent in large chunks, so that visits in random
-order translate few page addresses, whatever the state of the heap. An array that
+order touch few pages of memory, whatever the state of the heap. An array that
 outgrows its place is copied to a new one; the old place is not reused, and all chunks
 are freed with the owner.
 
@@ -24,10 +24,10 @@ cdef extern from "sksstruct/utils/_file_memory.h" nogil:
     void* sks_file_memory(size_t size, const char* folder)
     void sks_free_file_memory(void* memory, size_t size)
 
-# Large enough that little memory is wasted at the ends of chunks, and small enough that
-# a problem with a few arrays does not cost much.
+# Size of a chunk in bytes: large enough that little memory is wasted at the ends of
+# chunks, and small enough that a problem with a few arrays takes little memory.
 cdef size_t CHUNK = 1 << 22
-# A cache line, in bytes.
+# Size of a cache line in bytes.
 cdef size_t LINE = 64
 
 
@@ -57,7 +57,7 @@ cdef class Arena:
         free(self._sizes)
 
     cdef void* take(self, size_t size) except NULL nogil:
-        """Return memory for size bytes, on cache lines of its own."""
+        """Return memory for size bytes that shares no cache line with other arrays."""
         cdef size_t needed = (size + LINE - 1) // LINE * LINE
         cdef char* place
         # a size of zero gets an address too, as NULL means an error
@@ -71,7 +71,7 @@ cdef class Arena:
         return place
 
     cdef int _add_chunk(self, size_t size) except -1 nogil:
-        """Continue in a new chunk; free bytes of the last chunk stay unused."""
+        """Begin a new chunk; free bytes of the last chunk stay unused."""
         cdef char* chunk
         resize(<void**> &self._chunks, (self._n_chunks + 1) * sizeof(char*))
         resize(<void**> &self._sizes, (self._n_chunks + 1) * sizeof(size_t))

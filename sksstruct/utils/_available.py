@@ -1,4 +1,4 @@
-"""Methods that depend on parameters, with errors that say why one is missing."""
+"""Methods that exist only with some parameters; errors say why a method is missing."""
 
 from collections.abc import Callable
 from functools import update_wrapper
@@ -24,7 +24,7 @@ def available_if(check: Callable[[Any], object]) -> Decorator:
     decorator : callable
         Decorator for a method.
     """
-    # typed like the method, although it is a descriptor
+    # annotated as a decorator of methods, although it returns a descriptor
     return cast(Decorator, lambda method: _Available(method, check))
 
 

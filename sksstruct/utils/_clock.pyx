@@ -1,7 +1,7 @@
 """Time limits of runs, which end a run like an interrupt: between two steps.
 
-Solvers stay usable after Ctrl+C, and a time limit is checked where signals are: before
-calls of compiled code, and between two visits of examples within such a call.
+A time limit is checked at the same places as signals, such as Ctrl+C: before calls of
+compiled code, and between two visits of examples within such a call.
 """
 
 import threading
@@ -31,7 +31,7 @@ def until(deadline):
 
 
 cdef class Clock:
-    """The remaining time of this thread, for loops without the GIL."""
+    """The deadline of the thread that creates the clock, for loops without the GIL."""
 
     def __cinit__(self):
         self.deadline = getattr(_limits, "deadline", INFINITY)

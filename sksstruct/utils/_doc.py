@@ -64,8 +64,8 @@ def section(documented, name):
     Returns
     -------
     text : str
-        Text below the heading, without marks of references, which another section
-        lists; empty if docstrings were stripped.
+        Text below the heading, without marks of references such as ``[1]_``; empty if
+        docstrings were stripped.
     """
     text = inspect.getdoc(documented) or ""
     _, _, rest = text.partition(f"{name}\n{'-' * len(name)}\n")

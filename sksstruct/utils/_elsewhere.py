@@ -21,6 +21,6 @@ class NamesOthers:
 
 
 def _advice(cls, name):
-    """Return the advice of a class, or of its first base that knows the name."""
+    """Return the advice on a name by the first class in the MRO that has it."""
     found = (vars(each).get("_elsewhere", {}).get(name) for each in cls.__mro__)
     return next(filter(None, found), None)

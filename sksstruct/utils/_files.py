@@ -10,8 +10,8 @@ from pathlib import Path
 
 # Largest number of characters quoted from the message of another library.
 _MOST = 300
-# Errors of contents, and their meaning. All other errors are bugs, or errors of the
-# system such as a missing file.
+# Errors that contents of files raise, and the meaning of each. All other errors are
+# bugs, or errors of the system such as a missing file.
 _MEANINGS = {
     UnicodeDecodeError: "it is not {} text",
     (EOFError, zlib.error, lzma.LZMAError, OSError): "it is truncated or damaged",
@@ -60,7 +60,7 @@ def cut(text):
 
 
 def with_mark(encoding):
-    """Return an encoding that skips the byte order mark at the start of UTF-8 files."""
+    """Return the encoding, in the case of UTF-8 one that skips a byte order mark."""
     return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
 
 

@@ -36,7 +36,7 @@ def _available():
 
 
 def _in_group():
-    """Return the rest of a container's memory limit, not counting its file caches."""
+    """Return what a container may still use, with file caches; None without a limit."""
     try:
         limit = (_GROUP / "memory.max").read_text().strip()
         if limit == "max":
@@ -50,7 +50,7 @@ def _in_group():
 
 
 def _of_user():
-    """Return the rest of a limit of the address space, as set by ``ulimit -v``."""
+    """Return the rest of the limit of ``ulimit -v``, or None without such a limit."""
     if resource is None:
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -1,10 +1,10 @@
 # Binary heaps of numbered items: items[0] comes first, and items[k] comes after neither
 # of its children items[2k + 1] and items[2k + 2] (Williams, 1964).
 #
-# A heap stores numbers only. Their values are in arrays of the owner, so that an item
-# may be in several heaps; after changing a value, the owner calls `restore`. Equal
-# values have no defined order unless the numbers decide. Push and pop take O(log size)
-# comparisons, and move one number per level.
+# A heap stores numbers of items only. The values of items are in arrays of the owner,
+# so that an item may be in several heaps; after changing a value, the owner calls
+# `restore`. Items of equal value have no defined order unless `by_number` is set. Push
+# and pop take O(log size) comparisons, and move one number per level.
 
 from libc.stdint cimport int32_t
 
@@ -16,9 +16,9 @@ cdef struct Heap:
 
 
 cdef struct HeapOrder:
-    const double* values    # of the items; the largest comes first
+    const double* values    # value of each item; the largest comes first
     bint by_number          # whether the lower number comes first among equal values
-    # of the items in the heap, written by it; NULL if not needed
+    # index in Heap.items of each item, updated by all functions; NULL if not needed
     int32_t* places
     Py_ssize_t stride       # the place of an item is places[stride * item]
 
@@ -44,7 +44,7 @@ cdef inline Py_ssize_t rise(Heap* heap, const HeapOrder* order, int32_t item,
                             Py_ssize_t place) noexcept nogil:
     """Return the place at or above `place` where an item belongs, moving parents down.
 
-    The returned place is free: its item has moved down.
+    The caller writes the item to the returned place.
     """
     cdef Py_ssize_t parent
     while place > 0:
@@ -60,7 +60,7 @@ cdef inline Py_ssize_t sink(Heap* heap, const HeapOrder* order, int32_t item,
                             Py_ssize_t place) noexcept nogil:
     """Return the place at or below `place` where an item belongs, moving children up.
 
-    The returned place is free: its item has moved up.
+    The caller writes the item to the returned place.
     """
     cdef Py_ssize_t child = 2 * place + 1
     while child < heap.size:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Smaller arrays are not worth a file.
+# Arrays of fewer bytes are kept in memory by `file_zeros`.
 _FEW_BYTES = 2**18
 
 
@@ -57,7 +57,7 @@ def object_array(items):
 
 
 def in_form_of(X, rows):
-    """Return labels of sequences: a 2-D array if X is 3-D, otherwise of objects."""
+    """Return rows of labels: a 2-D array if X is 3-D, else an array of objects."""
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return np.stack(rows)
     # an array rather than a list, as cross_val_predict concatenates the folds' results
@@ -72,7 +72,7 @@ def is_mapped(array):
         if isinstance(base, mmap.mmap):
             return True
         seen.add(id(base))
-        # NumPy keeps a memoryview of buffers that it was given
+        # the base of an array made from a buffer is a memoryview of the buffer
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return False
 
@@ -80,7 +80,8 @@ def is_mapped(array):
 def file_zeros(size, dtype=np.float64):
     """Return zeros in a file without a name, which is removed with the array.
 
-    The system can write them to disk when memory is short. Small arrays stay in memory,
+    The system can write the file's pages to disk when memory is short. Small arrays
+    stay in memory,
     as a process can open only a limited number of files.
     """
     n_bytes = np.dtype(dtype).itemsize * size

@@ -16,7 +16,7 @@ SPARSE_BELOW = 0.3
 
 
 class MixedRows:
-    """Rows with sparse and dense columns, each stored in its own form.
+    """Rows whose sparse columns are stored as CSR, and the other ones as an array.
 
     Parameters
     ----------
@@ -144,10 +144,10 @@ def join_columns(parts):
 
 
 def _placed(parts, places, n_features):
-    """Return CSR matrices side by side, with columns moved to ascending places."""
+    """Join CSR matrices side by side; column k of the result moves to places[k]."""
     rows = parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr")
     out = sparse.csr_array((rows.shape[0], n_features), dtype=rows.dtype)
-    # assigned, as the constructor may copy
+    # the arrays are assigned, as the constructor may copy them
     out.data, out.indices, out.indptr = rows.data, rows.indices, rows.indptr
     if len(places) and places[-1] != len(places) - 1:
         out.indices = places[rows.indices]

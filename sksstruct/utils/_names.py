@@ -6,9 +6,9 @@ from hashlib import blake2b
 
 import numpy as np
 
-# Entries of packed names.
+# Entries of the dict that `FeatureNames.packed` returns.
 _TEXT, _LENGTHS = "names_utf8", "names_lengths"
-# Optional entry.
+# Entry that the dict has only if there are spellings.
 _SPELLINGS = "names_spellings"
 
 
@@ -27,16 +27,16 @@ class FeatureNames(Sequence):
     """An immutable list of names that compares by digest.
 
     The rows that a vectorizer returns have names, and a tagger compares them in each
-    call with the names of training. After loading, these are two objects, and comparing
-    all names would take longer than the prediction.
+    call with the names of training. After loading, the vectorizer and the tagger have
+    separate lists, and comparing all names would take longer than the prediction.
 
     Parameters
     ----------
     names : iterable of str
         The names.
     spellings : sequence of (str, str), default=()
-        Prefixes of names, up to the separator of a vectorizer, and their form in
-        python-crfsuite. They are ignored in comparisons.
+        Prefixes of names, up to the separator of a vectorizer, and the form of each
+        prefix in python-crfsuite. Comparisons ignore `spellings`.
     """
 
     def __init__(self, names, spellings=()):
@@ -51,16 +51,16 @@ class FeatureNames(Sequence):
 
     @classmethod
     def of(cls, names):
-        """Return names in any form as `FeatureNames`, or None."""
+        """Return an iterable of names as `FeatureNames`, and None unchanged."""
         return names if names is None or isinstance(names, cls) else cls(names)
 
     @classmethod
     def joined(cls, parts):
         """Return the names of all parts; an int is a number of unnamed features.
 
-        A name that an earlier part has too is prefixed with the number of its part,
-        ``1__``. The last result is cached, as unions of features ask for it in each
-        call.
+        Returns None if all parts are ints. A name that an earlier part has too is
+        prefixed with the number of the later part, ``1__``. The last result is cached,
+        as a union of features calls this method in each transform.
         """
         with_names = next((part for part in parts if isinstance(part, cls)), None)
         if with_names is None:
@@ -77,7 +77,8 @@ class FeatureNames(Sequence):
                     while name in names:
                         name = f"{number}__{name}"
                     names[name] = None
-            # names of other parts may begin like a joined prefix
+            # a name of a part without spellings may begin like a prefix: let the
+            # unchanged name be a spelling, too
             prefixes = tuple(prefix for prefix, _ in spellings)
             if any(name.startswith(prefixes) for name in unjoined_names):
                 spellings.add(("", ""))
@@ -117,7 +118,7 @@ class FeatureNames(Sequence):
         if spellings is not None:
             spellings = json.loads(np.asarray(spellings, dtype=np.uint8).tobytes())
         names = cls((), spellings or ())
-        # taggers compare digests only: the list is made when it is asked for
+        # taggers compare digests only: `to_list` makes the list when it is called
         names._names, names._packed, names._length = None, dict(packed), len(lengths)
         names.digest()
         return names

@@ -9,9 +9,10 @@ import numpy as np
 TEXTS = {
     "offsets": """
 offsets : list of array-like of shape (n_tokens, 2)
-    First character of each token of a text, and the character after its last, in order.
-    Tokens with the same start and stop, such as the marks that tokenizers add, are no
-    part of the text. Tokens may share characters, as pieces of one character do.
+    For each token of a text, in order: the index of its first character, and of the
+    character after its last one. Tokens with the same start and stop, such as the marks
+    that tokenizers add, have no characters. Tokens may share characters, as pieces of
+    one character do.
 """,
 }
 
@@ -36,7 +37,8 @@ class TokenOffsets:
     Raises
     ------
     TypeError, ValueError
-        If the offsets have another form, or tokens are not in order.
+        If the offsets are not a list of pairs of integers, do not match the lengths, or
+        are not in order.
     """
 
     def __init__(self, offsets, lengths=None, of_what="labels"):
@@ -90,7 +92,7 @@ def _checked(row, name):
 
 
 def check_span(span, name):
-    """Return a checked span (start, stop, kind) of characters, without its extras."""
+    """Return (start, stop, kind) of a checked span, which may have a fourth entry."""
     if isinstance(span, Sized) and not isinstance(span, str) and len(span) in (3, 4):
         start, stop, kind = list(span)[:3]
         numbers = isinstance(start, Integral) and isinstance(stop, Integral)

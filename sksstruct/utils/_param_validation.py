@@ -101,7 +101,7 @@ def _constraints_of(hint):
 
 
 def _constraint_of(part):
-    """Return the constraint of one alternative of an annotation, or ``...``."""
+    """Return the constraint of one alternative of an annotation, ``...`` for none."""
     origin = get_origin(part)
     if origin is Annotated:
         return part.__metadata__[0]

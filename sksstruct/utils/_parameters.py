@@ -1,8 +1,8 @@
 """Parameters of objects that must not import scikit-learn, which takes a second.
 
 `Parameters` has the methods that `sklearn.clone`, nested parameters and grid searches
-call. Values that are allowed are accepted here; of others scikit-learn says what is
-wrong, so that all errors of parameters read alike.
+call. `Parameters.check` accepts allowed values itself; for other values it imports
+scikit-learn, which raises the error, so that all errors of parameters read alike.
 """
 
 from dataclasses import dataclass
@@ -143,7 +143,7 @@ def _defaults(cls):
 
 
 def _accepts(allowed, value):
-    """Whether a value is in a range, a word, or a bool, as allowed."""
+    """Whether a value is allowed by a `Number`, by ``bool``, or equals a word."""
     if isinstance(allowed, Number):
         return allowed.accepts(value)
     if allowed is bool:

@@ -62,7 +62,7 @@ cdef inline uint64_t* uint64s(object array) except? NULL:
     return <uint64_t*> address(array, c"u", 8, True)
 
 
-# NumPy's intp
+# pointers to entries of NumPy's type intp
 cdef inline Py_ssize_t* intps(object array) except? NULL:
     return <Py_ssize_t*> address(array, c"i", sizeof(Py_ssize_t), True)
 

@@ -24,9 +24,8 @@ cdef const void* address(object array, char kind, Py_ssize_t itemsize,
         codes = "fd"
     elif kind == c"u":
         codes = "BHILQN?"
-    # A type in native byte order has a single letter, after "@", "=" or "^". All
-    # further signs mean foreign sizes or byte orders, as in messages from other
-    # machines.
+    # A type in native byte order has a single letter, perhaps after "@", "=" or "^".
+    # Other signs mean sizes or byte orders of other machines.
     letter = view.format
     if letter[0] != 0 and strchr("@=^", letter[0]) != NULL:
         letter += 1
@@ -41,7 +40,7 @@ cdef const void* address(object array, char kind, Py_ssize_t itemsize,
 
 
 def checked(array, str kind, Py_ssize_t itemsize, bint writable=False):
-    """Return the address of an array's entries, or raise the error of kernels.
+    """Return the address of an array's entries, or raise the error that kernels raise.
 
     Parameters
     ----------

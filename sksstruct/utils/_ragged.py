@@ -173,9 +173,9 @@ def _numbers(column, name):
 
 
 def _raw_features(item):
-    """Return the kind of features that need a vectorizer, a dict or string.
+    """Return the name of the type of features that need a vectorizer: dict or str.
 
-    Returns None if the first entries are something else, such as numbers.
+    Returns None if the first entries are of another type, such as numbers.
     """
     while isinstance(item, list | tuple | Set) and len(item):
         item = next(iter(item))
@@ -190,7 +190,7 @@ def _check_numeric(array, name):
 
 
 def _as_csr(item, name):
-    # `_check_all_sparse` checks the structure for all items at once
+    # `_check_all_sparse` checks the structure of all CSR matrices at once
     if item.format == "csr":
         return item
     check_sparse(item, name)
@@ -223,7 +223,7 @@ def _stack_csr(items, lengths, width, dtype, name):
 
 
 def _check_all_sparse(items, lengths, width, name):
-    """Check the structure of CSR matrices: all at once, as most are small."""
+    """Check the structure of all CSR matrices at once, as most of them are small."""
     if not items:
         return
     if width > np.iinfo(np.int32).max:

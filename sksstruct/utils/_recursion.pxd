@@ -6,7 +6,10 @@ cdef extern from "Python.h":
 
 
 cdef inline int enter_recursion(const char* where) except -1:
-    """Count a level, or raise RecursionError; call `leave_recursion` at its end."""
+    """Enter a level of recursion, or raise RecursionError.
+
+    The caller leaves the level by `leave_recursion`.
+    """
     # Py_EnterRecursiveCall returns 1 or -1 on errors, depending on the version of
     # Python
     return -1 if Py_EnterRecursiveCall(where) else 0

@@ -26,20 +26,22 @@
    processor (`_simd_levels.h`), and copies the pointers of the best level to one table,
    `sks_table`. Extensions that cimport `_simd` get the table's address from Cython: a
    call loads a pointer and jumps to it. Other architectures have a single level,
-   `baseline`, compiled for the target. A new kernel is written in a family, listed
-   below, and declared in `_simd.pxd`; the C compiler compares the three.
+   `baseline`, compiled for the target. A new kernel is defined in the header of its
+   family, listed below, and declared in `_simd.pxd`; the C compiler reports an error if
+   these three differ.
 
-   Padding: every table is stored with rows of `ld` doubles, ld being 4, or a multiple
-   of 8 from 8 on (see utils._layout.padded_length), so that all loops run over whole
-   vectors, without remainders. The padding holds finite values that are never read as
-   labels: kernels write to it, and sums over labels have n terms or zeros in the
-   padding. Only feature rows, and the row of sks_max, may have any length.
+   Padding: every table is stored with rows of `ld` doubles, where ld is 4 or a multiple
+   of 8 (see utils._layout.padded_length), so that all loops run over whole vectors,
+   without remainders. The padding holds finite values that are never read as labels:
+   kernels write to it, and sums over labels have n terms or need zeros in the padding.
+   Rows may have any length if they are rows of features, arguments of sks_max, or read
+   by a family that says so.
 
    Alignment: tables begin on a cache line (utils._layout.aligned_zeros), and so does
-   each row from 8 labels on, so that no vector straddles two lines. Alignment matters
-   only for speed: vector types have the alignment of a double.
+   each row if ld is at least 8, so that no vector straddles two lines. Alignment
+   matters only for speed: vector types have the alignment of a double.
 
-   Sums consist of eight interleaved partial sums, added at the end. Some instruction
+   Sums over a row consist of interleaved partial sums, added last. Some instruction
    sets fuse products and sums, so that the last digits depend on the machine. */
 #ifndef SKSSTRUCT_SIMD_H
 #define SKSSTRUCT_SIMD_H

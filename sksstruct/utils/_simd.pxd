@@ -6,7 +6,7 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     ctypedef struct sks_kernels:
         pass
 
-    # compiled into the calling extension
+    # these functions are compiled into the calling extension
     void sks_prefetch(const void* start, Py_ssize_t size) noexcept
     double sks_dot(Py_ssize_t ld, const double* x, const double* y) noexcept
     void sks_spread_f32(
@@ -22,7 +22,7 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     double sks_row_best(
         Py_ssize_t n, double weight, const double* scores, const double* row) noexcept
 
-    # compiled for the instruction set that was chosen at import
+    # these functions are compiled for the instruction set that was chosen at import
     void sks_maxplus "sks_table.sks_maxplus"(
         Py_ssize_t n, Py_ssize_t ld, const double* prev, const double* table,
         double* out) noexcept
@@ -149,5 +149,5 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
         Py_ssize_t rows, Py_ssize_t cols, const double* table, double* row_high,
         double* col_high) noexcept
 
-# The C name is the one in the declarations above.
+# The declarations above contain this C name.
 cdef sks_kernels sks_table "sks_table"

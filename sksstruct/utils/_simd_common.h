@@ -20,8 +20,8 @@
 #define SKS_RESTRICT
 #endif
 
-/* Vectors of eight doubles, if the compiler has vector types: without them, it would
-   vectorize over the features with gathers, at half the speed. */
+/* Vectors of eight doubles, if the compiler has vector types. gcc would vectorize plain
+   loops over the features, with gathers, at half the speed. */
 #if defined(__GNUC__)
 #define SKS_VECTORS 1
 typedef double sks_v8 __attribute__((vector_size(64), aligned(8), may_alias));
@@ -93,11 +93,12 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
     for (int j = 0; j < width; j++) acc[j] += v * row[j];
 }
 
-/* The value of a feature; without an array of values, all are 1. */
+/* Entry p of the values of a feature row; without an array of values, 1. */
 #define SKS_VALUE(p) (value ? value[p] : 1)
 
-/* Scatter of a feature row into a dense vector, and the product of another row with it:
-   two sparse rows are multiplied without searching for common indices. */
+/* sks_spread writes a feature row to a dense vector of zeros, and sks_spread_dot
+   multiplies another row by this vector: two sparse rows are multiplied without
+   searching for common indices. */
 #define SKS_SPREAD(suffix, real)                                                       \
     static inline void sks_spread_##suffix(                                            \
         ptrdiff_t n, const int32_t *index, const real *value, double *out)             \
@@ -120,7 +121,7 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
 SKS_SPREAD(f32, float)
 SKS_SPREAD(f64, double)
 
-/* With > the second of equal values is chosen, as the machine instruction does. */
+/* Of equal values y is chosen, as the machine instruction for maxima does. */
 #define SKS_MAX(x, y) ((x) > (y) ? (x) : (y))
 
 /* max_j scores[j] + weight row[j] */

@@ -9,7 +9,7 @@
 /* Products of a feature row, in float or double, with the weights (n_features x ld);
    index is NULL for a dense row, and value is NULL for a sparse row of ones.
      sks_scores:  out[:] = init[:] + sum_p value[p] * scale * weights[index[p], :]
-     sks_scores_part: the same for `size` of the ld labels
+     sks_scores_part: sks_scores for the first `size` entries of rows of ld weights
      sks_scatter: weights[index[p], :] += value[p] * scale * change[:] */
 #define SKS_FEATURES(suffix, real)                                                     \
     SKS_INLINE void sks_scores_block_##suffix(                                         \
@@ -17,7 +17,7 @@
         double scale, const double *weights, ptrdiff_t ld, const double *init,         \
         double *out)                                                                   \
     {                                                                                  \
-        /* few labels: two sums, so that features do not wait for each other */         \
+        /* few labels: two sums, so that features do not wait for each other */        \
         const int two = width == 8 || width == 16 || (width == 4 && !index);           \
         double acc[32], odd[16] = {0.0};                                               \
         ptrdiff_t p = 0;                                                               \
@@ -112,7 +112,8 @@
             sks_scatter_row_##suffix(n, NULL, value, scale, change, ld, weights);      \
     }
 
-/* Product of a dense row with the weights of one label, and an update along the row. */
+/* sks_dense_dot: the product of a dense row and the weights of one label;
+   sks_dense_axpy: weights += scale * row. */
 #define SKS_DENSE(suffix, real)                                                        \
     static double sks_dense_dot_##suffix(                                              \
         ptrdiff_t n, const real *value, const double *weights)                         \

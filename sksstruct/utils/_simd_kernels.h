@@ -1,5 +1,5 @@
 /* All kernels of `_simd.h` as one translation unit. setup.py compiles it once for each
-   instruction set, with SKS_LEVEL its name; only the table is visible to the linker. */
+   instruction set, whose name is SKS_LEVEL; only the table is visible to the linker. */
 #include "sksstruct/utils/_simd.h"
 #include "sksstruct/utils/_simd_features.h"
 #include "sksstruct/utils/_simd_many.h"

@@ -22,8 +22,8 @@ extern const sks_kernels sks_kernels_avx2, sks_kernels_avx512;
 #include <cpuid.h>
 #endif
 
-/* Query the processor by CPUID; writes registers eax, ebx, ecx and edx, zeros for a
-   question that it does not support. */
+/* Query the processor by CPUID; writes registers eax, ebx, ecx and edx, or zeros if the
+   processor does not support the question. */
 static void sks_cpuid(uint32_t question, uint32_t registers[4])
 {
     memset(registers, 0, 4 * sizeof *registers);

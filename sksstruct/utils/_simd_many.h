@@ -42,7 +42,7 @@ static ptrdiff_t sks_first(ptrdiff_t n, const double *x, double value)
     return b;
 }
 
-/* max x[b] over the b < n with x[b] < bound; -inf without any */
+/* max x[b] over the b < n with x[b] < bound; -inf if there is no such b */
 static double sks_max_below(ptrdiff_t n, const double *x, double bound)
 {
     double best[8], top;
@@ -90,7 +90,7 @@ static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
         if (!sks_any((sks_m8)(v[0] + w[0] >= least) | (sks_m8)(v[1] + w[1] >= least)
                      | (sks_m8)(v[2] + w[2] >= least) | (sks_m8)(v[3] + w[3] >= least)))
             continue;
-        /* without branches, which would be hard to predict */
+        /* append without branches, which would be hard to predict */
         for (int j = 0; j < 32; j++) {
             out[count] = (int32_t)(b + j);
             count += x[b + j] + y[b + j] >= least;
@@ -152,7 +152,7 @@ SKS_INLINE void sks_copy(const int width, const double *from, double *to)
         for (int r = 0; r < rows; r++) sks_copy(width, init, acc[r]);                  \
         for (ptrdiff_t first = 0; first < n; first += SKS_TILE) {                      \
             const ptrdiff_t count = n - first < SKS_TILE ? n - first : SKS_TILE;       \
-            /* doubles are read in place */                                            \
+            /* convert floats only once; doubles are read in place */                  \
             for (int r = 0; r < rows && sizeof(real) < sizeof(double); r++)            \
                 for (ptrdiff_t p = 0; p < count; p++)                                  \
                     tile[r][p] = value[r * n + first + p];                             \
@@ -174,7 +174,7 @@ SKS_INLINE void sks_copy(const int width, const double *from, double *to)
         for (; r + most <= rows; r += most)                                            \
             sks_product_block_##suffix(most, width, n, value + r * n, weights, ld,     \
                                        init, out + r * ld);                            \
-        /* together, as a single row takes as long as four */                          \
+        /* the last rows together, as a single row takes as long as four */            \
         if (rows - r == 3)                                                             \
             sks_product_block_##suffix(3, width, n, value + r * n, weights, ld, init,  \
                                        out + r * ld);                                  \
@@ -221,7 +221,8 @@ SKS_INLINE void sks_scatter_tile(const int width, ptrdiff_t count, ptrdiff_t n,
             sks_fma(width, tile[k][p], change[k], weights + p * ld);
 }
 
-/* Write scale times `width` entries of some rows; return whether any is nonzero. */
+/* Write scale times the first `width` entries of some rows of `change` to out; return
+   whether any of these entries is nonzero. */
 SKS_INLINE int sks_scaled_rows(ptrdiff_t count, const int32_t *rows, double scale,
                                const double *change, ptrdiff_t ld, const int width,
                                double (*out)[8])
@@ -236,8 +237,8 @@ SKS_INLINE int sks_scaled_rows(ptrdiff_t count, const int32_t *rows, double scal
     return any != 0;
 }
 
-/* The result of `sks_scatter` for `count` dense rows of the given numbers, which are
-   also the numbers of the rows of `change`; each entry is summed in the same order. */
+/* For each k < count, do what `sks_scatter` does for the dense feature row rows[k] and
+   row rows[k] of `change`; each weight is summed in the same order. */
 #define SKS_SCATTER_ROWS(suffix, real)                                                 \
     SKS_INLINE void sks_scatter_group_##suffix(                                        \
         ptrdiff_t count, const int32_t *rows, ptrdiff_t n, const real *value,          \

@@ -50,7 +50,7 @@ static void sks_axpy(ptrdiff_t ld, double scale,
 
 /* ---- more of max-product: single rows of any length, and updates ---- */
 
-/* max x[b], b < n; -inf without any */
+/* max x[b], b < n; -inf for n = 0 */
 static double sks_max(ptrdiff_t n, const double *SKS_RESTRICT x)
 {
     double best[8], top;
@@ -223,9 +223,9 @@ SKS_INLINE int sks_clean_row(ptrdiff_t ld, double tiny, double *row)
     return any != 0;
 }
 
-/* Write the numbers of rows of d (n x ld) with an entry of at least `tiny`, set all
-   smaller entries to zero, and return the number of rows. Entries of convex
-   combinations that cancel up to rounding errors are no changes. */
+/* Set entries of d (n x ld) below `tiny` in absolute value to zero, write the numbers
+   of the rows with other entries to `rows`, and return how many such rows there are.
+   The small entries are rounding errors of convex combinations. */
 static ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, double tiny,
                                   double *d, int32_t *rows)
 {

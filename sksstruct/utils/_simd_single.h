@@ -76,7 +76,7 @@ static ptrdiff_t sks_single_best(ptrdiff_t ld, const float *x,
     for (int j = 0; j < 8; j++) top = best[j] > top ? best[j] : top;
     for (ptrdiff_t a = 0; a < ld; a++)
         if (x[a] + y[a] == top) return a;
-    /* NaN scores, which the caller's check of the value detects */
+    /* some scores are NaN, which the caller detects by checking the value */
     return 0;
 }
 

@@ -134,7 +134,7 @@ static void sks_step_back(ptrdiff_t n, ptrdiff_t ld, const double *SKS_RESTRICT 
     }
 }
 
-/* exp of a number below this does not change a sum of at least 1. */
+/* Terms exp(x) with x below this number do not change a sum of at least 1. */
 #define SKS_NOTHING -100.0
 
 /* log sum_b exp(row[b] + after[b]), where the padding of `after` is -inf. Exponentials
@@ -166,8 +166,8 @@ static double sks_logsum(ptrdiff_t ld, const double *SKS_RESTRICT row,
     return top + log(sum);
 }
 
-/* e = exp(row + after - total), normalized to sum one; next += share e, and if pair is
-   not NULL, pair += weight share e. */
+/* e = exp(row + after - total); next += share e / sum(e), and if pair is not NULL,
+   pair += weight share e / sum(e). */
 static void sks_share(ptrdiff_t ld, const double *SKS_RESTRICT row,
                       const double *SKS_RESTRICT after, double total,
                       double share, double weight,

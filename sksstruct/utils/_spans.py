@@ -5,8 +5,8 @@ Scores, conversions and constraints share these definitions.
 
 import numpy as np
 
-# Letters of the labels at the beginning of a span, inside, at the end, and of spans
-# with a single token.
+# Letters of the labels of each scheme: at the beginning of a span, inside, at the end,
+# and of spans with a single token.
 SCHEMES = {"BIO": "BI", "IOB1": "BI", "IOBES": "BIES", "BILOU": "BILU"}
 _SYNONYMS = {"IOB2": "BIO", "BIOES": "IOBES", "BILUO": "BILOU"}
 OUTSIDE, BEGIN, INSIDE, END, SINGLE = range(5)
@@ -46,9 +46,9 @@ class SpanLabels:
     parts : ndarray of shape (n_labels,), int8
         Role of each label in a span: `OUTSIDE`, `BEGIN`, `INSIDE`, `END` or `SINGLE`.
     kinds : ndarray of shape (n_labels,), intp
-        Number of the kind of each label, -1 outside of spans.
+        Index in `names` of the kind of each label, -1 outside of spans.
     names : list of str
-        The kinds in order; "_" for letters alone.
+        The kinds in order; "_" is the kind of labels that are only a letter.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class SpanLabels:
         return next((self.labels[k] for k in matching), None)
 
     def text(self, label):
-        """Return the text of errors about a label."""
+        """Return the beginning of an error about a label."""
         return f"{self._where(label)} {label!r:.80}"
 
     def scheme(self, given="auto"):
@@ -226,14 +226,14 @@ def all_settled(sequences, known, scheme=None):
     Returns
     -------
     settled : callable
-        ``settled(starts, ends)`` returns for each span whether its labels are known,
-        and whether every labeling, or known labels next to the span, allow it to begin
-        and end there.
+        ``settled(starts, ends)`` returns for each span whether all its labels are
+        known, and each of its two ends is next to a known label or is the end of a
+        span in every labeling.
     """
     starts_here, ends_here = np.ones((2, len(known)), dtype=bool)
     if scheme == "IOB1":
-        # in IOB1 a label depends on the label before, which depends on the one before
-        # that
+        # in IOB1 the role of a label depends on the label before it: a label counts as
+        # known only if the label before it is known, too
         known = known & (sequences[0].first | _shifted(known, True))
         starts_here[:] = ends_here[:] = False
     for each in sequences:
@@ -251,7 +251,7 @@ def all_settled(sequences, known, scheme=None):
 
 
 def _shifted(values, fill):
-    """Return the values at the position before each position."""
+    """Return for each position the value at the position before; `fill` comes first."""
     out = np.empty_like(values)
     out[:1] = fill
     out[1:] = values[:-1]

@@ -12,8 +12,8 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 if TYPE_CHECKING:
     from sklearn.callback import CallbackSupportMixin
 
-    # scikit-learn has no annotations, which would make the type of a decorated method
-    # Any
+    # annotated here: scikit-learn has no annotations, so that the type of a decorated
+    # method would be Any
     def with_callbacks(method: _Decorated, /) -> _Decorated:
         """Call callbacks around `fit`, whose signature stays the same."""
 
@@ -42,7 +42,7 @@ else:
                 return _NoCallbacks()
 
         def with_callbacks(method):
-            # a frame, as with callbacks, so that warnings have the same stack level
+            # wrapped, as with callbacks, so that warnings have the same stack level
             @wraps(method)
             def without_callbacks(*args, **kwargs):
                 return method(*args, **kwargs)

@@ -54,7 +54,7 @@ def _fit(estimator, X, y, **kwargs):
 
 
 def _precise(estimator):
-    """Return a copy that trains to the optimum, so that the path does not matter."""
+    """Return a copy that trains nearly to the optimum, by whatever steps."""
     estimator = _fresh(estimator)
     for name in estimator.get_params(deep=True):
         if name == "tol" or name.endswith("__tol"):
@@ -352,7 +352,7 @@ def check_bad_weights(estimator):
 
 
 def check_legal_corners(estimator):
-    """Length 1, one sequence, zero features, duplicates, labels met once."""
+    """Unusual valid data can be fitted, such as a single sequence or zero features."""
     X, y = _data()
     cases = {
         "length 1": ([x[:1] for x in X], [row[:1] for row in y]),
@@ -395,7 +395,7 @@ def check_ragged_estimator(estimator: BaseEstimator) -> None:
     Parameters
     ----------
     estimator : estimator object
-        It is cloned, not changed.
+        The tagger, of which only clones are fitted.
 
     Raises
     ------

@@ -12,13 +12,13 @@ from sksstruct.utils._files import cut
 from sksstruct.utils._layout import object_array
 from sksstruct.utils.typing import Items
 
-# Types of labels that become integers in Python, if their precision is high enough.
+# Types whose values `tolist` converts to integers if their unit is, say, nanoseconds.
 _TIMES = np.datetime64, np.timedelta64
 # Label of positions without a label in other frameworks.
 PADDING = -100
 # Names of the positions with labels, by the kind of example.
 _PLACES = {"sequence": "positions", "graph": "nodes"}
-# Number of labels in a batch.
+# Number of labels that are processed at a time.
 _BATCH = 2**20
 
 
@@ -135,7 +135,10 @@ class LabelEncoder:
         return cls(_class_array(labels))
 
     def encode(self, flat, default=None):
-        """Return the codes of a flat list of labels; unknown ones get the default."""
+        """Return the codes of a flat list of labels.
+
+        Other labels than `classes_` have the code `default`; None: they raise KeyError.
+        """
         if default is None:
             get = self._index.__getitem__
         else:
@@ -189,7 +192,7 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
         Whether None may stand for an unknown label.
     sets : bool, default=False
         Whether a set may stand for one of its labels. A set of one label becomes this
-        label, others become frozensets.
+        label, larger sets become frozensets.
     what : {"sequence", "graph"}, default="sequence"
         What an example is called in errors.
 
@@ -370,7 +373,7 @@ def encode_choices(y, lengths, *, blank=False, what="sequence"):
 
 
 def _encode_packed(y, lengths, blank):
-    """Do the same as `encode_choices` for packed labels, which have no sets."""
+    """Return classes, codes and known, as `encode_choices` does, for packed labels."""
     y.check_lengths(lengths)
     codes, known = y.codes, None
     if (codes < 0).any():
@@ -378,7 +381,7 @@ def _encode_packed(y, lengths, blank):
         if not blank:
             check_known(known, np.diff(y.offsets))
     occurs = np.zeros(len(y.classes) + 1, dtype=bool)
-    # in batches, as NumPy copies an index to 64 bits
+    # in batches, as NumPy converts a copy of the index array to 64 bits
     for first in range(0, len(codes), _BATCH):
         occurs[codes[first : first + _BATCH]] = True
     used = np.flatnonzero(occurs[:-1])
@@ -393,7 +396,7 @@ def _encode_packed(y, lengths, blank):
 
 
 def _refuse_padding(classes, codes, known, lengths, what="sequence"):
-    """Raise an error for the label -100, a padding elsewhere, next to 0, 1, ..."""
+    """Raise an error if -100 is a label and all other labels are at least 0."""
     if len(classes) < 2 or classes.dtype.kind not in "if":
         return
     if classes[0] != PADDING or classes[1] < 0:

@@ -13,9 +13,9 @@ from sksstruct.utils.validation import check_position_weight
 # Text for the docstrings of scores.
 PARTLY = {
     "partly": """
-None stands for a label that is not known: it is left out. A set stands for one of its
-labels. It is right if one of them is predicted; otherwise the first of them in order
-counts as the true label.
+Positions with None, whose label is not known, are left out. A set stands for one of its
+labels: a prediction that is in the set is right; otherwise the first label of the set
+in order counts as the true label.
 """
 }
 
@@ -36,8 +36,8 @@ def observed(true, predicted, choose=None):
     Returns
     -------
     labels : list
-        True labels, with the predicted label in place of None, and in place of a set
-        that contains it.
+        True labels. None, and each set that contains the predicted label, is replaced
+        by the predicted label; any other set by the label that `choose` returns.
     known : ndarray of shape (n_positions,), bool
         Whether the true label is not None.
     """

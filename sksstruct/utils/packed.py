@@ -47,7 +47,7 @@ class PackedSequences(Versioned, Sequence):
     Attributes
     ----------
     values : ndarray, csr_array or MixedRows
-        The rows. Those that `hstack` made of sparse and of dense features are a
+        The rows. Rows that `hstack` made of sparse and of dense features are a
         `MixedRows`, which has the parts `sparse` and `dense`, the numbers `columns` of
         the dense columns, and the method `tocsr`; ``X[i]`` is then CSR.
     offsets : ndarray of shape (n_sequences + 1,), intp
@@ -131,7 +131,7 @@ class PackedSequences(Versioned, Sequence):
         if isinstance(self.stored, StoredRows):
             shape = len(self.stored.indptr) - 1, self.n_features
             values = sparse.csr_array(self.stored, shape=shape)
-            # SciPy would check all entries
+            # unless this is set, SciPy checks all entries when they are used
             values.has_canonical_format = True
             # stored, so that kernels see later changes by the caller
             self.stored = values
@@ -166,7 +166,7 @@ class PackedSequences(Versioned, Sequence):
     def hstack(parts: Iterable[Sequences]) -> "PackedSequences":
         """Put features of the same sequences side by side.
 
-        Sparse parts stay CSR and dense ones arrays, unless these are mostly zero.
+        Sparse parts stay CSR; dense parts stay arrays unless they are mostly zero.
         `sklearn.pipeline.FeatureUnion` joins its parts in this way.
 
         Parameters
@@ -396,7 +396,7 @@ class PackedSequences(Versioned, Sequence):
         packed : PackedSequences
             The other sequences, with the same rows.
         numbers : ndarray of int
-            Numbers of these sequences.
+            Numbers of the sequences of `packed`.
         """
         lengths = self.lengths
         if np.count_nonzero(lengths) == len(lengths):
@@ -443,17 +443,17 @@ def check_sequences(X, *, n_features=None, all_empty=False, allow_nan=False, nam
     n_features : int, default=None
         Number of features expected.
     all_empty : bool, default=False
-        Whether it is enough to have sequences without positions.
+        Whether all sequences may be without positions.
     allow_nan : bool, default=False
-        Whether values may be missing, which is NaN.
+        Whether values may be NaN, which stands for missing values.
     name : str, default="X"
         Name of the argument in errors.
 
     Returns
     -------
     packed : PackedSequences
-        float32 if all items are, else float64. Items are stacked, not kept. A sequence
-        may have no positions, and then be ``[]``.
+        The sequences, as float32 if all items are, else float64. A sequence without
+        positions may be given as ``[]``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Threads over examples, and a single thread in BLAS: results do not depend on them."""
+"""Threads over examples, one thread in BLAS: results are equal for any `n_jobs`."""
 
 import os
 import time
@@ -16,7 +16,7 @@ from sksstruct.utils._clock import Clock, OutOfTime
 LITTLE = 2**18
 
 
-# Duration of each thread's last sweep.
+# Seconds of each thread's last call of `run_in_chunks` that was not little work.
 _LAST = local()
 
 
@@ -31,17 +31,17 @@ def timed_sweeps():
 
 
 def seconds_of_sweep():
-    """Return the seconds of this thread's last `run_in_chunks`, or zero."""
+    """Return the seconds of this thread's last `run_in_chunks`; 0 if it was little."""
     return getattr(_LAST, "seconds", 0.0)
 
 
 def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
-    """Call ``function(start, stop)`` on ranges that cover ``range(n)``.
+    """Call ``function(start, stop)`` on ranges into which ``range(n)`` is divided.
 
     The function writes the results of each example into arrays and releases the GIL.
     The caller computes sums, always in the same order. `work` is the approximate total
-    number of operations: little work is one chunk. The time limit is checked between
-    chunks.
+    number of operations: less than `LITTLE` is done in one call. The time limit is
+    checked between chunks.
     """
     if work < LITTLE:
         function(0, n)
@@ -75,10 +75,10 @@ def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
 
 
 class _SharedLimit:
-    """A limit of one thread in libraries with a process-wide limit, while any fit runs.
+    """Context: one thread in BLAS libraries whose limit holds for the whole process.
 
-    Separate limits of each fit would end while other fits continue, and overwrite each
-    other.
+    The limit ends with the last of several fits that run at the same time. Separate
+    limits of each fit would end while other fits continue, and overwrite each other.
     """
 
     def __init__(self):
@@ -87,7 +87,7 @@ class _SharedLimit:
     def after_fork(self):
         """In a forked child, lift the limit of the parent's fits.
 
-        Only the forking thread exists in the child; it may still leave its context.
+        Only the forking thread exists in the child, and may still leave the context.
         """
         if self._count:
             _set_threads(self._old_limits)

@@ -37,7 +37,7 @@ _POINTERS = "indptr", "offsets"
 
 
 def save_parts(path, parts):
-    """Write `PackedSequences.save_parts(path, parts)`."""
+    """Implement `PackedSequences.save_parts`."""
     path = Path(path)
     if path.exists():
         raise FileExistsError(
@@ -150,7 +150,7 @@ class _Writer:
         (self.folder / "header.json").write_text(text, encoding="utf-8")
 
     def _sort_labels(self):
-        """Number labels in the order of training, which would otherwise copy them."""
+        """Number labels in sorted order, so that training need not renumber a copy."""
         encoder = LabelEncoder.from_labels(self.numbers)
         numbers = encoder.encode(list(self.numbers))
         if (numbers != np.arange(len(numbers))).any():
@@ -254,7 +254,7 @@ def _codes(y, lengths):
 
 
 def open_shard(pack, path, mmap=True, labels=False):
-    """Read `PackedSequences.open(path)`; `pack` is the class of the result."""
+    """Implement `PackedSequences.open`; `pack` is the class of the result."""
     path = Path(path)
     header = _header(path)
     arrays = {name: _array(path, name, header, mmap) for name in header["arrays"]}
@@ -359,7 +359,7 @@ def _check_classes(file, classes):
 
 
 def _not_a(file, name, kind, value):
-    """Return an error that names an entry of a header."""
+    """Return the error for a header's entry that is missing or of another type."""
     found = "lacks it" if value is None else f"has {value!r:.80}"
     return ValueError(f"{name} in {file} must be {_KINDS[kind]}; the file {found}")
 

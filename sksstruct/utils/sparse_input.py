@@ -1,9 +1,9 @@
-"""The only entrance for sparse matrices: kernels trust their indices.
+"""Checks for all sparse matrices from users, as kernels trust their indices.
 
 SciPy does not check indices and row pointers of a matrix that was made from arrays, or
-whose arrays were changed, and its own conversions read wherever they point. Matrices
-returned here are sound: a pointer for each row, columns within the matrix, 32-bit
-column indices.
+whose arrays were changed, and its own conversions read memory at wrong indices. Sound
+matrices have a pointer for each row, columns within the matrix, and 32-bit column
+indices.
 """
 
 from copy import copy
@@ -124,7 +124,7 @@ def sound_csr(X, name="X"):
 
 
 def validate_rows(estimator, X, y="no_validation", **options):
-    """Run scikit-learn's `validate_data` on matrices that are sound if they are sparse.
+    """Run scikit-learn's `validate_data`, with sparse matrices converted to sound CSR.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _is_nested(X):
 def rows_between(X, first, last):
     """Return the rows first <= i < last of an array, a list or a sound CSR matrix.
 
-    Unless X is a list, the result shares its memory.
+    Unless X is a list, the result shares the memory of its values.
     """
     if not sparse.issparse(X):
         return X[first:last]
@@ -180,7 +180,7 @@ def rows_between(X, first, last):
     out = type(X)((last - first, X.shape[1]), dtype=X.dtype)
     # assigned, as the constructor copies arrays that are less than half of their base
     out.data, out.indices, out.indptr = X.data[a:b], X.indices[a:b], pointers
-    # properties of all rows hold for a part too, and need no new check
+    # a part of rows in canonical format is canonical too, and needs no new check
     if X.has_canonical_format:
         out.has_canonical_format = True
     return out

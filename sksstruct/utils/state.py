@@ -1,4 +1,4 @@
-"""The only entrance for states: contents of pickles, and versions."""
+"""States of objects, as pickled, with the version that wrote them."""
 
 import warnings
 

@@ -21,7 +21,7 @@ class Decorator(Protocol):
     """A decorator that preserves the type of a class, function or method."""
 
     def __call__(self, decorated: _Decorated, /) -> _Decorated:
-        """Return the same object, or one that is used like it."""
+        """Return the given object, or an object that is used like it."""
 
 
 # Matrices of numbers, with a row for each example or position.

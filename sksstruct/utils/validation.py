@@ -83,7 +83,7 @@ def check_weight(sample_weight, n_examples, what="example"):
 
 
 def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
-    """Return weights of sequences as floats, or None; `all_zero` allows all zero.
+    """Return weights of sequences as floats, or None; `all_zero`: all of them may be 0.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def check_position_weight(sample_weight, lengths):
 
 
 def check_example_weight(sample_weight, n_examples, factors=None):
-    """Return the examples of positive weight, and their weights, which sum to one.
+    """Return the examples of positive weight, and their normalized weights.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def check_example_weight(sample_weight, n_examples, factors=None):
     keep : ndarray of int
         Numbers of the examples.
     weight : ndarray
-        Weights of these examples.
+        Weights of these examples, which sum to one without `factors`.
 
     Raises
     ------
