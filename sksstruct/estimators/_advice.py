@@ -21,20 +21,21 @@ SEQUENCES = ChainModel, SegmentModel
 MOST_SENTENCES = 2
 # Largest number of sequences that counts as few.
 _FEW = 50
-# Smallest mean number of positions from which sequences count as long.
+# Smallest mean number of positions of sequences that count as long.
 _LONG = 50
-# Smallest mean number of nodes from which sums over a graph are far from means.
+# Smallest mean number of nodes for which `normalize=True` is advised.
 _LARGE_GRAPH = 10
-# A column counts as large if its size exceeds this multiple of the median size.
+# A column is large if its values vary by more than this multiple of the median column.
 _LARGE = 10.0
 # Columns have an offset if the sum of their squared means exceeds this multiple of the
 # sum of their variances.
 _OFFSET = 10.0
-# An alpha is small if it is less than this share of the default.
+# A value of alpha is small if it is less than this share of the default value.
 _SMALL_ALPHA = 0.01
 # The model counts as trained if the gap is at most this share of the objective.
 _VERY_NEAR = 0.01
-# Up to this share, the model counts as trained if the objective has also stalled.
+# If the objective has stalled, the model counts as trained if the gap is at most this
+# share of the objective.
 _NEAR = 0.2
 # The objective has stalled if the last half of the passes lowered it by at most this
 # share.
@@ -84,7 +85,7 @@ def advice(estimator, problem, result, data=None):
 
 
 def few_long_sequences(problem):
-    """Advise on a hinge of few long sequences: a pass has one step per sequence."""
+    """Advise on the hinge loss of few long sequences: passes have a step for each."""
     model, is_sequences = problem.model, isinstance(problem.spec, SEQUENCES)
     # the model of data in parts has no sizes here
     sizes = getattr(model, "sizes", None)
@@ -104,7 +105,7 @@ def few_long_sequences(problem):
 
 
 def sums_over_nodes(estimator, spec):
-    """Advise on graphs with losses divided by their sizes, but features summed."""
+    """Advise on graphs whose losses are means over nodes, while features are sums."""
     # alpha="auto" accounts for the size of the graphs
     if estimator.alpha == "auto":
         return ""
@@ -190,7 +191,7 @@ def near_optimum(result, tol):
 
 
 def _has_stalled(history, objective):
-    """Whether the second half of the passes improved only the dual bound."""
+    """Whether the second half of the passes has hardly lowered the objective."""
     passes, primal = history["pass"], history["primal"]
     early = passes <= passes[-1] / 2
     if passes[-1] < _ENOUGH_PASSES or not early.any():
@@ -205,7 +206,7 @@ def _rounded_up(value):
 
 
 def _default_alpha(estimator, spec, data):
-    """The number that stands for alpha="auto", or None if it is not known."""
+    """The value that alpha="auto" would have, or None if it is not known."""
     if spec.mean_square_:
         return spec.default_alpha
     if data is None:

@@ -2,7 +2,7 @@
 
 
 class PassCallbacks:
-    """Reports passes to the estimator's callbacks; a solver's ``callback`` argument.
+    """Callback of a solver that reports passes to the callbacks of an estimator.
 
     Parameters
     ----------
@@ -15,7 +15,8 @@ class PassCallbacks:
     X, y : objects
         The training data, as given to fit.
     validation : Validation, default=None
-        Scores the weights after every pass on held-out data; says when to stop.
+        Scores the weights after every pass on held-out data, and returns whether to
+        stop.
     """
 
     def __init__(self, estimator, max_iter, attributes, X, y, *, validation=None):
@@ -51,7 +52,7 @@ class PassCallbacks:
         return stop
 
     def close(self):
-        """End the task of the fit, and that of a pass that did not run."""
+        """End the task of the fit, and the task of a pass that was begun, if any."""
         if self._pass is not None:
             self._pass.call_on_fit_task_end(estimator=self._estimator)
         self._context.call_on_fit_task_end(

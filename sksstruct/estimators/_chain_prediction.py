@@ -30,7 +30,7 @@ from sksstruct.utils.validation import check_labels, check_sequences
 
 
 def _above(weights, threshold):
-    """A sparse array without entries of absolute value at most `threshold` > 0."""
+    """A sparse array without nonzero entries of absolute value up to `threshold`."""
     if threshold > 0.0:
         weights = weights.copy()
         weights.data[np.abs(weights.data) <= threshold] = 0.0
@@ -39,7 +39,7 @@ def _above(weights, threshold):
 
 
 def check_probabilistic(estimator, what, error):
-    """Raise `error` if the tagger has no probabilities; `what` names who needs them."""
+    """Raise `error`, which begins with `what`, if the tagger has no probabilities."""
     # the loss of the last fit counts: the parameter may have changed since
     if not loss_of(estimator).is_likelihood and estimator._temperature is None:
         loss = estimator._loss or estimator.loss
@@ -53,7 +53,7 @@ def check_probabilistic(estimator, what, error):
 
 @fill_doc(TEXTS)
 class ChainPrediction(TrainedChain):
-    """Predictions of a fitted `sksstruct.ChainCRF`, and conversions of its weights."""
+    """Methods of `sksstruct.ChainCRF` that predict, and that convert its weights."""
 
     def _restore(self, state):
         super()._restore(state)
@@ -133,7 +133,7 @@ class ChainPrediction(TrainedChain):
             )
 
     def _columns_above(self, threshold):
-        """Columns of the features that have a weight of larger absolute value."""
+        """Columns of the features with a weight above `threshold` in absolute value."""
         self._check_threshold(threshold)
         if isinstance(self.transition_features, np.ndarray | list | tuple) and not all(
             isinstance(each, str) for each in self.transition_features
@@ -151,7 +151,7 @@ class ChainPrediction(TrainedChain):
         return np.flatnonzero(largest > threshold)
 
     def _keep_columns(self, columns, names):
-        """Drop all other features, and the solver's state, which has their weights."""
+        """Keep only some features; drop the solver's state, which has all weights."""
         coef = self.coef_[:, columns]
         self.n_features_in_, self._names_in = len(columns), names
         if "transition_coef_" in vars(self):
@@ -294,7 +294,7 @@ class ChainPrediction(TrainedChain):
         excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> np.ndarray:
-        """Best labeling of each sequence, for the parameter `risk`.
+        """Best labeling of each sequence, in the sense of the parameter `risk`.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ default=None
             Different labelings, the best first. n is k, or less if there are fewer
             labelings.
         scores : list of ndarray of shape (n,)
-            Their scores.
+            Scores of the labelings.
         """
         k = check_k(k)
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)

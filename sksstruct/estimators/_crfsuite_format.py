@@ -1,9 +1,9 @@
 """CRFsuite's binary model files: numbers are little-endian, offsets count bytes.
 
-The header has the offsets of five chunks: features, labels, attributes, and for each
-label and each attribute the features that start there. Labels and attributes are
-databases of strings with hash tables (CQDB). CRFsuite reads files without any checks;
-`read_model` checks every offset, length and number before use.
+The header has the offsets of five chunks: features, labels, attributes, and, for each
+label and for each attribute, the features that start at the label or attribute. Labels
+and attributes are databases of strings with hash tables (CQDB). CRFsuite reads files
+without any checks; `read_model` checks every offset, length and number before use.
 """
 
 import struct
@@ -99,9 +99,10 @@ def _features(kind, table):
 
 
 def _references(chunk, start, indptr, first, more):
-    """A chunk with the feature numbers of each row: offsets of rows, lengths, numbers.
+    """A chunk of references to the features of each row: offsets, then their numbers.
 
-    Numbers count from `first`; `more` empty rows follow those of `indptr`.
+    The length of a row stands before the numbers of its features. Features are numbered
+    from `first` on; `more` empty rows follow the rows of `indptr`.
     """
     n = len(indptr) - 1
     heads = indptr[:-1].astype(np.int64) + np.arange(n)

@@ -11,7 +11,7 @@ from sksstruct.utils.validation import check_sequences
 # Weight that stands for a forbidden label or pair. It is finite because CRFsuite's
 # Viterbi search reads an unset backpointer where all scores of a label are -inf.
 FORBIDDEN = -1e30
-# Bytes up to which a table becomes dense, whatever the size of its file.
+# A table of at most this number of bytes becomes dense, whatever the size of its file.
 _SMALL = 2**26
 # A larger table becomes dense up to this multiple of the bytes of its file: a small
 # file must not fill the memory.
@@ -19,7 +19,7 @@ _TIMES = 16
 
 
 def is_small(n_rows, n_columns, n_bytes):
-    """Whether a dense table is in proportion to the file that it is read from."""
+    """Whether a dense table is small, by itself or relative to its file of n_bytes."""
     return 8 * n_rows * n_columns <= max(_SMALL, _TIMES * n_bytes)
 
 
@@ -76,7 +76,7 @@ class CRFsuiteWeights:
         table = table.toarray() if sparse.issparse(table) else table
         # scores of a calibrated tagger are divided by its temperature
         self._scale = 1.0 / (crf._temperature or 1.0)
-        # weights of first labels, of last labels, and of pairs
+        # one row of weights of first labels, one of last labels, then rows of pairs
         rows = self._scale * np.vstack([bias + crf.start_, crf.end_, bias + table])
         for before, after in crf.forbidden_transitions_:
             if before is None:
@@ -91,7 +91,7 @@ class CRFsuiteWeights:
         self._names = names.spelled()
 
     def _owners(self, coef):
-        """Names of attributes, and the number of the feature of each attribute."""
+        """Dict from the name of each attribute to the column of its feature."""
         if len(names := self.crf._names_in.to_list()) > len(set(names)):
             raise ValueError(
                 "the features of X in fit must have different names for CRFsuite"
@@ -165,7 +165,7 @@ def _pairs(bounds):
 
 
 def _check_mark(i, sequence, name, place):
-    """Refuse a feature with the name of a mark that is not 1 exactly at its place."""
+    """Refuse a feature with the name of a mark, unless it is 1 at its place only."""
     found = {t: item[name] for t, item in enumerate(sequence) if item.get(name)}
     if sequence and found != {range(len(sequence))[place]: 1.0}:
         end = "last" if place else "first"

@@ -1,4 +1,4 @@
-"""Why a tagger prefers one label to another: the contributions to a difference."""
+"""Why a tagger prefers one label: contributions to the difference of two scores."""
 
 from html import escape
 from typing import Any

@@ -33,8 +33,8 @@ class Exported:
             raise ValueError(f"CRFsuite has no weights of a {type(crf).__name__}")
         check_is_fitted(crf, "coef_")
         names = crf._names_in
-        # a tagger fitted to rows on disk has names without spellings: a vectorizer
-        # with the same names has them
+        # a tagger fitted to rows on disk has names without spellings: take the names of
+        # a vectorizer, which has the same names with spellings
         for _, step in self._steps():
             own = getattr(step, "_names", None)
             names = own if isinstance(own, FeatureNames) and own == names else names
@@ -128,7 +128,7 @@ class Exported:
     def from_json(cls, path: PathLike) -> Self:
         """Read a tagger that `to_json` wrote.
 
-        Nothing in the file is run. Every value is checked.
+        The file has no code that could run. Every value is checked.
 
         Parameters
         ----------

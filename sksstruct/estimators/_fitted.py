@@ -89,7 +89,7 @@ class Trained(NamesOthers, Constrained):
 
 
 class TrainedChain(Trained):
-    """Taggers; with many labels, some arrays of weights are sparse."""
+    """Taggers of positions; with many labels, some arrays of weights are sparse."""
 
     # Names of the columns of X; None if X had no names.
     _names_in: Any = None

@@ -35,17 +35,18 @@ ENOUGH = 1000
 # Number of folds for one threshold per label: all samples are held out, which takes
 # longer, so there are fewer folds.
 MACRO_FOLDS = 3
-# Values of alpha that are tried, times the mean squared norm of the rows over the
-# number of samples, from the largest. Closer values would differ by less than the
-# standard error of the measures.
+# Factors of alpha="auto" that are tried, from the largest. With closer factors, the
+# measures would differ by less than their standard errors.
 FACTORS = {
     "squared_hinge": (8.0, 2.0, 0.5),
     "hinge": (2.0, 0.5, 0.1),
     "log": (0.5, 0.1, 0.02),
 }
-# Largest number of alphas below these that are tried, while each is the best by far.
+# Largest number of factors below these. Each of them is tried only if the factor before
+# it is the best by far.
 MOST_SMALLER = 2
-# An alpha is the best by far if measures rise by this many standard errors on average.
+# A factor is the best by far if the measure of the target exceeds that of the best
+# larger factor by this many standard errors.
 BY_FAR = 1.5
 # Tolerance of the solver in trials.
 TOL = 1e-2
@@ -53,13 +54,14 @@ TOL = 1e-2
 # start from the state of earlier trials: with a larger tolerance, a gain by more passes
 # would be taken for a gain by pairs.
 LOG_TOL = 1e-3
-# Factor of this tolerance in the first trial with pairs.
+# Factor of the tolerance in a fold's first trial with pairs, with the logistic loss.
 NEW_PAIRS = 0.1
-# Smallest gain of every measure, in standard errors, with which pairs are used.
+# Pairs are used only if every measure gains at least this number of standard errors.
 WORST = -0.5
-# Smallest mean gain, in standard errors, with which pairs are used.
+# Pairs are used only if the mean gain exceeds this number of standard errors.
 LEAST_GAIN = 0.5
-# No more values are tried once the mean gain, in standard errors, falls below this.
+# No more values of alpha, or of the scaling, are tried if the mean gain of the last one
+# over the best one, in standard errors, is below this.
 HOPELESS = -2.0
 # The columns of `measures`.
 MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
@@ -93,7 +95,7 @@ def choose(estimator, spec, examples):
     factors = None
     if estimator.alpha == "auto" and not spec.in_sets:
         factors = FACTORS[spec.label_loss.name]
-    # with a single label, the model is a binary classifier: alpha follows a rule
+    # with a single label, the model is a binary classifier with a fixed factor
     factors = factors if n_labels > 1 else None
     scalings = _scalings(estimator, spec, examples)
     decides = factors is not None or len(scalings) > 1 or spec.target in LEARNED
@@ -109,9 +111,11 @@ def _scalings(estimator, spec, examples):
     X, Y, _ = examples
     if spec.interaction_scaling != "auto":
         return [spec.interaction_scaling / spec.intercept_scaling_]
-    # pairs of many labels never gained enough for their time: try them only on request
+    # pairs of many labels improved predictions too little for the time that they take:
+    # try them only on request
     asked = Y.shape[1] <= FEW_LABELS or not _is_auto(estimator.pairs)
-    # with pairs, no loss may be left where some labels are not known
+    # with pairs, a label has no loss where a label that it interacts with is unknown,
+    # so that a label may be left without any loss
     if spec.partly_known and first_without_loss(Y, spec.label_pairs_) is not None:
         return [0.0]
     if not len(spec.label_pairs_) or len(Y) < 2 * N_FOLDS or not asked:
@@ -183,7 +187,7 @@ class Trials:
         self.states, self.unfinished = [None] * len(self.parts), []
 
     def best(self, factors, scalings):
-        """The outcome with the best alpha, and with the best scaling for this alpha."""
+        """Try all values; return the outcome of the best alpha and its best scaling."""
         several = ["alpha"] * (len(factors) > 1)
         several += ["interaction_scaling"] * (len(scalings) > 1)
         self.what = " and ".join(several) or "the thresholds"
@@ -221,7 +225,7 @@ class Trials:
             yield from (factors[-1] * step**k for k in range(1, MOST_SMALLER + 1))
 
     def _compared(self, outcomes):
-        """The measures that judge pairs: all, or that of the target if one is given."""
+        """Contributions that judge pairs: to all measures, or to that of the target."""
         if self.spec.asked_target == "auto":
             return [each.measured for each in outcomes]
         return [each.judged for each in outcomes]
@@ -246,14 +250,14 @@ class Trials:
         )
 
     def _worth(self, labels):
-        """The F1 that thresholds maximize: that of the target, or the mean of all."""
+        """The F1 that thresholds maximize: of the target, or the mean of all kinds."""
         values = f1_values(self.observed, self._where_known(labels), self.shares)
         if self.spec.asked_target == "auto":
             return values.mean()
         return values[COLUMNS.index(self.spec.target)]
 
     def _where_known(self, labels):
-        """Predicted labels with zeros, as those observed have, where none is known."""
+        """Predicted labels, with 0 where the label is not known, as in `observed`."""
         return labels if self.known is None else labels * self.known
 
     def alpha(self):
@@ -303,12 +307,12 @@ class Trials:
         return max(limit - (time.perf_counter() - self.started), 0.0)
 
     def share_of_time(self, number):
-        """Time limit of fold `number`: all folds should be trained equally well."""
+        """Time limit of fold `number`: an equal share of the time left, or None."""
         left = self.left()
         return left if left is None else left / (len(self.parts) - number)
 
     def labels(self, scaling):
-        """Labels of the held-out samples, and the target that chose them."""
+        """Train all folds; return labels of held-out samples, and their target."""
         spec, sets, scores, n_jobs = self.spec, [], [], self.estimator.n_jobs
         pairs = spec.label_pairs_ if scaling > 0.0 else spec.label_pairs_[:0]
         exact, by_gdmm = spec._exact, self.estimator.inference == "gdmm"
@@ -421,7 +425,7 @@ def _warn(what, trials, X):
         f"gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
         f"{columns(X) or Status(result.status).remedy}",
         ConvergenceWarning,
-        stacklevel=9,  # past fit and its decorator
+        stacklevel=9,  # the caller of fit, past its decorator
     )
 
 
@@ -533,7 +537,7 @@ def _ratio(above, below, weight):
 
 
 def best_of(measured):
-    """Index of the best scaling of pairs, where the first one is no pairs.
+    """Index of the best scaling of pairs; the first scaling is 0, without pairs.
 
     Parameters
     ----------

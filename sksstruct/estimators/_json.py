@@ -29,7 +29,7 @@ _Class = TypeVar("_Class", bound=type)
 _FORMAT, _FORMAT_VERSION = "sksstruct tagger", 1
 # Compressed text is refused if it is longer than this multiple of the file's size.
 _MOST = 1000
-# An integer with more digits counts as infinite: with fewer, float64 can hold it.
+# An integer with more digits is read as infinity; float64 can hold all other integers.
 _MOST_DIGITS = 300
 _PLAIN = str, bool, int, float, type(None)
 _LABEL = str, bool, int, float
@@ -188,7 +188,7 @@ def _fitted_chain(crf, names):
 
 
 def _table(values):
-    """A table as the stored values of its rows, and their number in each row."""
+    """A table as the number of stored entries of each row, their columns and values."""
     table = sparse.csr_array(values)
     table.sort_indices()
     data = table.data.tolist()
@@ -458,7 +458,7 @@ def _by_label(pairs, part):
 
 
 def _check_parameters(estimator, values, where):
-    """Check parameters as `fit` does, and that bools are not taken for numbers."""
+    """Check parameters as `fit` does, and refuse bools and numbers of wrong types."""
     try:
         validate_params(estimator)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Methods of estimators with a `StructuredModel` that hold for every model."""
+"""Methods of estimators with a `StructuredModel` that are the same for every model."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from sksstruct.utils.typing import Examples
 
 @fill_doc(TEXTS)
 class ModelPrediction(TrainedModel):
-    """Fitted attributes and k-best predictions of an estimator of any model."""
+    """Methods of estimators of any model: fitted attributes and the k best outputs."""
 
     def _set_loss(self, spec, model):
         set_loss(self.loss, spec, model)

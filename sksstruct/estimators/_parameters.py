@@ -27,8 +27,8 @@ verbose : int, default=0
 max_seconds : float, default=None
     Time limit in seconds, counted from when the data have been read. Training stops
     within a pass, in time for a last computation of the duality gap. If the limit
-    leaves no time for one, `objective_` and `dual_gap_` are inf. `n_iter_` counts whole
-    passes.
+    leaves no time for this computation, `objective_` and `dual_gap_` are inf. `n_iter_`
+    counts whole passes.
 """,
     "features_seen": """
 n_features_in_ : int

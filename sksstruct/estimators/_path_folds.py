@@ -20,7 +20,7 @@ class Fold:
     estimator : estimator
         The estimator of the search.
     data : tuple
-        X, y and sample weights, or None.
+        X, y, and sample weights or None.
     train, test : ndarray of int
         Numbers of the samples.
     parameters : PathParameters
@@ -90,7 +90,7 @@ def steps_of(estimator):
 
 
 def common_segments(paths, alpha_min):
-    """Intervals of alpha without an edge of any path: edges, and an alpha inside."""
+    """Intervals of alpha in which no path changes: edges, and an alpha in each."""
     end = max(path.lower[-1] for path in paths)
     edges = np.unique(np.concatenate([path.lower for path in paths]))
     edges = np.concatenate([[np.inf], edges[edges >= end][::-1]])

@@ -14,13 +14,13 @@ from sksstruct.models.multilabel.forms import as_sets
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import MatrixLike
 
-# Largest number of labels whose sets are enumerated at all.
+# Largest number of labels whose sets are enumerated with inference="exact".
 MOST_LABELS = 20
 
 
 @fill_doc(TEXTS)
 class RankedLabels(TrainedMultilabel):
-    """Predictions of several labels or sets, the best first."""
+    """Methods that predict several labels or sets, the best first."""
 
     def _unaries(self, X):
         """Scores of the labels without pairs."""

@@ -13,7 +13,7 @@ from sksstruct.utils.validation import check_weight
 
 
 def train_on_batch(tagger, X, y, classes, sample_weight):
-    """Visit every sequence of a mini-batch once; `SegmentCRF.partial_fit`.
+    """Implement `SegmentCRF.partial_fit`: visit each sequence of a mini-batch once.
 
     As in `sksstruct.estimators._stream`, which is for chains, dual variables of earlier
     sequences stay fixed, and the objective is that of all sequences so far.
@@ -37,7 +37,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     # do not scale or center features: the scale and the centers of each mini-batch
     # would differ, and with them the meaning of the weights
     spec.follows_scale, spec.centers_ = False, None
-    spec._warn_of_cuts(y, 4)  # past partial_fit
+    spec._warn_of_cuts(y, 4)  # the stack level of the caller of partial_fit
     labelings = spec._outputs(X, y)
     seen, total = (0.0 if fresh else spec._total), float(weight.sum())
     spec._total = seen + total

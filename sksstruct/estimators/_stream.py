@@ -25,7 +25,7 @@ _KEPT = ("classes_", "n_features_in_", "_names_in")
 
 
 def train_on_batch(tagger, X, y, classes, sample_weight):
-    """Visit every sequence of a mini-batch once; `ChainCRF.partial_fit`."""
+    """Implement `ChainCRF.partial_fit`: visit every sequence of a mini-batch once."""
     solver, spec = _check_parameters(tagger)
     data = _read(tagger, X, y, classes, sample_weight)
     fitted = vars(tagger)
@@ -109,7 +109,7 @@ def _learned(tagger, spec, data):
 
 
 def _start(tagger, spec, seen):
-    """The state of the stream before this mini-batch, and alpha.
+    """The state of the stream, with the updated mean length of sequences, and alpha.
 
     The mean square and the centers of the features are those of the first mini-batch.
     """
@@ -232,7 +232,7 @@ def _encoder(tagger, classes):
 
 
 def _join_supports(tagger, spec):
-    """Add earlier supports of pairs and triples to the model; return these supports.
+    """Add earlier supports of pairs and triples to the model; return them by name.
 
     A stream may show a new combination of feature and pair, or triple, at any time.
     """

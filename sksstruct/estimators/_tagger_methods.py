@@ -23,7 +23,7 @@ X : list of sequences
 
 
 def has_method(name):
-    """A check for `available_if`: the AttributeError is that of the tagger inside."""
+    """A check for `available_if` that raises the error of the tagger inside."""
 
     def check(tagger):
         getattr(tagger._answering(), name)
@@ -120,7 +120,7 @@ class TaggerMethods:
     def predict_segments(
         self, X: Items, **params: Any
     ) -> list[list[tuple[int, int, Any, float]]]:
-        """Best segments of each sequence, with their probabilities; of `SegmentCRF`.
+        """Best segments of each sequence, with probabilities; only for `SegmentCRF`.
 
         Parameters
         ----------
@@ -202,9 +202,9 @@ class TaggerMethods:
 
 
 class TaggerInside(TaggerMethods):
-    """Exports and weights of the fitted tagger inside a meta-estimator.
+    """Methods that export the fitted tagger inside a meta-estimator, or its weights.
 
-    `sksstruct.Tagger` defines these methods itself: files hold its own steps.
+    `sksstruct.Tagger` has other definitions of these methods, for all of its steps.
     """
 
     @available_if(has_method("to_json"))

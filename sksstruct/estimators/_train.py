@@ -32,7 +32,8 @@ from sksstruct.utils.progress import Status
 HINGE_TOL = 3e-3
 # Tolerance of losses with a gradient with tol=None.
 SMOOTH_TOL = 1e-2
-# Below this share of positions without the commonest label, the tolerance shrinks.
+# If the share of positions with another label than the commonest one is less than this,
+# the tolerance is reduced in proportion.
 RARE = 0.03
 # A run that ended by max_seconds warns if the gap exceeds this share of the objective.
 _FAR = 0.25
@@ -53,8 +54,8 @@ class Problem:
     attributes : callable
         ``attributes(weights)`` returns the fitted attributes for flat weights.
     alpha : float
-        Regularization in units of the parameter: the number that stands for
-        alpha="auto".
+        Regularization in units of the parameter `alpha`; with alpha="auto", the chosen
+        value.
     l1_ratio : float
         Share of the l1 penalty in alpha.
     """
@@ -78,8 +79,8 @@ class Problem:
 def tolerance(estimator, spec=None):
     """The tolerance of a solver that an estimator names; with tol=None by its loss.
 
-    It also depends on the labels once `spec` has read them: if most positions have the
-    same label, as "O" in entity recognition, predicting this label everywhere has a
+    The tolerance of the hinge is smaller if `spec` has read labels most of which are
+    equal, such as "O" in entity recognition: predicting this label everywhere has a
     small objective already.
     """
     if estimator.tol is not None:
@@ -91,7 +92,7 @@ def tolerance(estimator, spec=None):
 
 
 def named_solver(estimator, spec=None):
-    """The solver that an estimator names or has, for any model."""
+    """The solver that an estimator names or has, before there is a bound model."""
     return SOLVERS.resolve(
         estimator.solver, max_iter=estimator.max_iter, tol=tolerance(estimator, spec)
     )
@@ -111,7 +112,7 @@ def checked_model(estimator):
 
 
 def prepare(estimator, X, y, sample_weight=None):
-    """Check everything and bind the model; the estimator is not changed."""
+    """Check parameters and data, and bind the model; the estimator is not changed."""
     spec = checked_model(estimator)
     # validation sets attributes on a copy: a fit that fails changes nothing
     validated = object.__new__(type(estimator))
@@ -264,7 +265,7 @@ def _warm_state(estimator, problem):
         f"{type(problem.solver).__name__} cannot continue from an earlier fit of this "
         "model; training starts from zero",
         UserWarning,
-        stacklevel=5,  # past fit and its decorator
+        stacklevel=5,  # the caller of fit, past its decorator
     )
     return None
 

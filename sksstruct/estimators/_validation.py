@@ -18,7 +18,7 @@ from sksstruct.utils.validation import (
 
 
 class EarlyStopping:
-    """Scores the weights of every pass on held-out data, and says when to stop.
+    """Scores the weights of every pass on held-out data; its result ends training.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Validation(EarlyStopping):
     Raises
     ------
     ValueError
-        If the data are not valid, or no sequence can be set aside.
+        If the data are not valid, or no sequence can be held out.
     """
 
     def __init__(self, estimator, X, y, sample_weight):

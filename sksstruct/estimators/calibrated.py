@@ -146,7 +146,7 @@ class CalibratedTagger(
             held_out = [_held_out(tagger, X, y, weight)]
         else:
             folds = check_cv(self.cv, y, classifier=False).split(X, y)
-            # kernels release the interpreter
+            # threads, as kernels release the GIL
             held_out = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
                 delayed(_fold)(estimator, X, y, weight, *fold) for fold in folds
             )

@@ -451,15 +451,17 @@ class ChainCRF(
         if model.intercept_scaling == "auto" and self.alpha != "auto":
             model.intercept_scaling = 1.0
         solver = named_solver(self)
-        # sparse transitions are only for solvers that need no oracle but these two
+        # transitions may be sparse if the solver needs one of these two oracles, and
+        # does not bind the model to parts of the data
         if self.solver != "auto":
             asked = set(solver.required_oracles)
             model.tables_only = solver.in_parts or not asked & {"max", "factors"}
         return model
 
     def _further(self, problem, result):
-        """Attributes that only taggers have, besides weights and certificate."""
-        # partial_fit continues from this state; its first iterate is the attributes
+        """Attributes that only taggers have, besides weights and duality gap."""
+        # partial_fit continues from this state; the fitted weights are its first
+        # iterate
         spec = problem.spec
         stream = {"visits": spec.n_sequences_, "alpha": problem.alpha}
         stream["mean_length"] = spec.mean_length_

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
-# CRFsuite stops when ten iterations have improved the objective by a share of 1e-5. Its
-# objective then exceeds the optimum by about this share.
+# CRFsuite stops when ten iterations improve the objective by a share of less than 1e-5.
+# Its objective then exceeds the optimum by a share of about `_TOL`.
 _TOL = 1e-4
 # With c1 alone, CRFsuite stops further from the optimum, as its iterations gain little.
 # Without regularization, the optimum is often zero.

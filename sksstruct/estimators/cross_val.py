@@ -26,7 +26,7 @@ def cross_val_proba(
     n_jobs: int | None = None,
     params: dict[str, Any] | None = None,
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Out-of-fold probabilities of labels: by taggers not trained on the sequence.
+    """Probabilities of labels by taggers that were not trained on the sequence.
 
     The function is the counterpart of ``cross_val_predict(method="predict_proba")``,
     which takes no label sequences. The probabilities serve as training inputs of a
@@ -94,7 +94,7 @@ def cross_val_proba(
             f"cv must hold out every sequence once, but X[{i}] is held out {counts[i]} "
             "times"
         )
-    # kernels release the interpreter
+    # threads, as kernels release the GIL
     parts = Parallel(n_jobs=n_jobs, require="sharedmem")(
         delayed(_fold)(estimator, X, y, params, *fold) for fold in folds
     )

@@ -51,7 +51,7 @@ from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import LabelSets, MatrixLike
 from sksstruct.utils.validation import check_weight
 
-# Up to so many labels, inference="auto" enumerates all labelings.
+# Up to this number of labels, inference="auto" enumerates all labelings.
 FEW_LABELS = 12
 
 
@@ -64,7 +64,7 @@ def _is_likelihood(estimator):
 
 
 def _known_accuracy(labels, predicted, unknown, sample_weight):
-    """Share of the samples with a known label of which all known ones are predicted."""
+    """Share of the samples with a known label whose known labels are all right."""
     check_consistent_length(predicted, labels)
     weight = check_weight(sample_weight, len(labels))
     weight = np.where(unknown.all(axis=1), 0.0, weight)
@@ -107,8 +107,8 @@ class MultilabelPairwise(
     problem is convex, and training does not search over sets of labels. Without pairs,
     with a number for alpha, the weights are those of
     ``OneVsRestClassifier(LinearSVC(loss=loss, C=1 / (n_samples * alpha)))``, which
-    regularizes the intercept. With ``loss="log"`` it is the same with
-    ``LogisticRegression``, which does not.
+    regularizes the intercept. With ``loss="log"``, the weights are those of
+    ``LogisticRegression``, which does not regularize the intercept.
 
     By default, pairs are evaluated on held-out samples, and are used only if they
     improve the predictions: see `interaction_scaling`.
@@ -116,10 +116,11 @@ class MultilabelPairwise(
     In an indicator of two or more columns, -1 and nan are entries that are not known,
     as are None and ``pandas.NA`` in arrays of objects and in DataFrames. The loss of a
     label is left out where the label is not known, or where a label that it interacts
-    with is not known, whose value the score needs. The problem stays convex, and
-    `dual_gap_` bounds it as ever. Thresholds and the measures of held-out samples use
-    the known entries. Samples without any known entry are ignored, and a label without
-    any is an error. ``loss="structured_hinge"`` needs all labels.
+    with is not known, because the score needs the values of these labels. The problem
+    stays convex, and `dual_gap_` is finite. Thresholds and the measures of held-out
+    samples use the known entries. Samples without any known entry are ignored, and a
+    label without any known entry is an error. ``loss="structured_hinge"`` needs all
+    labels.
 
     Parameters
     ----------
@@ -128,12 +129,13 @@ class MultilabelPairwise(
         "auto" is a factor times ``m / n``. m is the sum of the variances of the columns
         of X, and n is the number, or total weight, of the samples. A column whose range
         is more than ten times the median range counts as if it had the median range.
-        The factor is 8, 2 or 0.5
-        with the squared hinge, 2, 0.5 or 0.1 with the hinge, and 0.5, 0.1 or 0.02 with
-        ``loss="log"``: the best one on held-out samples for `target`, or for the mean
-        of micro, macro and sample F1 if that is "auto"; while the smallest is best,
-        smaller ones are tried. It is 0.5 with "structured_hinge", for a single label,
-        and for fewer than ten samples (0.1 with ``loss="log"``). The feature of a bias
+        The factor is chosen on held-out samples: from 8, 2 and 0.5 with the squared
+        hinge, from 2, 0.5 and 0.1 with the hinge, and from 0.5, 0.1 and 0.02 with
+        ``loss="log"``. The choice is the best factor for `target`, or for the mean of
+        micro, macro and sample F1 if `target` is "auto". If the smallest factor is by
+        far the best, up to two smaller ones are tried. The factor is 0.5 with
+        "structured_hinge", for a single label, and for fewer than ten samples (for
+        these two, 0.1 with ``loss="log"``). The feature of a bias
         that is regularized is then ``sqrt(0.1 * m)``, and columns with few zeros are
         centered in training: an offset or a factor of X changes no prediction.
     loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, LabelLoss or Hinge, \
@@ -160,17 +162,17 @@ class MultilabelPairwise(
     interaction_scaling : float or "auto", default="auto"
         Value of the feature of a pair. Larger values regularize interactions less. Zero
         disables pairs. "auto": zero, or 0.03, 0.1, 0.3 or 1 times the mean norm of a
-        row of X, chosen by cross-validation. The measure of `target` on held-out
-        samples is compared with that without pairs; with target="auto", micro, macro
-        and sample F1 and the Hamming loss are. A value is
-        rejected if one of them is worse by half a standard error of the difference, or
-        if the mean gain is below half a standard error. There are up to five folds, and
-        fewer if 1000 samples were held out before. With more than 100 labels and
-        ``pairs="auto"`` it is zero, because no pairs improved predictions in our
-        benchmarks there. Samples are weighted by `sample_weight`. If you interrupt the
+        row of X, chosen by cross-validation. The measures are that of `target`, or with
+        target="auto" micro, macro and sample F1 and the share of right labels. A value
+        is rejected if, on held-out samples, a measure is worse than without pairs by
+        more than half a standard error of the difference, or if the mean gain is at
+        most half a standard error. There are up to five folds; folds are left out when
+        1000 samples have been held out. With more than 100 labels and ``pairs="auto"``
+        the value is zero, because pairs of many labels improved no predictions in our
+        benchmarks. Samples are weighted by `sample_weight`. If you interrupt the
         choice, the classifier stays unfitted.
     target : {"auto", "subset", "hamming", "f1", "micro", "macro"}, default="auto"
-        What `predict` is judged by. "subset": the whole set; `predict` returns the set
+        The measure for predictions. "subset": the whole set; `predict` returns the set
         with the highest score. "hamming": the number of wrong labels; `predict` returns
         the labels that are more likely than not. "f1": the F1 of each sample, on
         average; `predict` returns the set whose expected F1 is largest, as if labels
@@ -182,19 +184,20 @@ class MultilabelPairwise(
         "structured_hinge" or a single label, otherwise "micro" with the thresholds that
         have the highest mean of all three kinds of F1. Thresholds and probabilities are
         learned from the scores of samples that are held out in turn. If every training
-        sample has a label, no empty set is predicted for "subset", nor for the kinds of
-        F1 if this is better on the held-out samples: the most likely label is taken.
-        The probability of a label is the one under ``exp(score)`` of sets: exact with
-        inference="exact", otherwise by the mean-field approximation. Without pairs,
-        both are the same.
+        sample has a label, `predict` returns the most likely label in place of an empty
+        set for "subset", and for the kinds of F1 if this is better on the held-out
+        samples. In the probability of a label, the probabilities of sets are
+        proportional to ``exp(score)``: it is exact with inference="exact", and
+        otherwise a mean-field approximation, which is exact without pairs.
     inference : {"auto", "exact", "lp", "gdmm"}, default="auto"
         Algorithm that finds the best set of labels. "exact": enumeration of all sets.
-        "lp": the LP relaxation, solved by one minimum cut for each sample. It is exact
-        if labels only attract each other. Labels that it leaves undecided are decided
-        in prediction. "gdmm": Algorithm 2 of Huang et al. [5]_, in prediction. "auto"
-        is "exact" for up to twelve labels, otherwise "lp". Training uses it only with
-        "structured_hinge", and solvers other than "gdmm", "bca" and "soft_bcfw", which
-        train the relaxation: with these, "exact" is an error.
+        "lp": the LP relaxation, solved by one minimum cut for each sample. The
+        relaxation is exact if labels only attract each other. In prediction, labels
+        that the relaxation leaves undecided are decided afterwards. "gdmm": Algorithm 2
+        of Huang et al. [5]_, in prediction. "auto" is "exact" for up to twelve labels,
+        otherwise "lp". Training uses `inference` only with "structured_hinge", and only
+        with other solvers than "gdmm", "bca" and "soft_bcfw". These three train the
+        relaxation, and "exact" is an error with them.
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
@@ -211,24 +214,24 @@ class MultilabelPairwise(
         of ``tol`` times the number of labels.
     max_seconds : float, default=None
         Time limit in seconds. Training stops within a pass, in time for a last
-        certificate. If the limit leaves no time for any, `objective_` and `dual_gap_`
-        are inf. `n_iter_` counts whole passes. The choice of `interaction_scaling`,
-        which comes first, has a limit of the same length: values that it leaves no time
-        for are not tried.
+        computation of the duality gap. If the limit leaves no time for this
+        computation, `objective_` and `dual_gap_` are inf. `n_iter_` counts whole
+        passes. The choice of "auto" parameters on held-out samples, which comes first,
+        has a limit of the same length, after which no more values are tried.
     fit_intercept : bool, default=True
-        Whether labels have a bias. As in the classifiers of scikit-learn, it is
+        Whether labels have a bias. As in the classifiers of scikit-learn, the bias is
         regularized like the other weights, except with ``loss="log"``. Labels that all
         samples have, or that no sample has, always have a regularized bias.
     warm_start : bool, default=False
         Whether the training with the chosen parameters starts from the result of the
-        last fit, as where alpha changes. DCD starts from its dual variables, and needs
-        as many samples and labels; Newton and L-BFGS start from the weights, and need
-        as many of them. The choice of parameters that are "auto" does not start from
-        there. If a warm start is not possible, `fit` gives a warning and starts from
-        zero.
+        last fit, for instance with another alpha. DCD starts from its dual variables,
+        and needs the same numbers of samples and labels; Newton and L-BFGS start from
+        the weights, and need the same number of weights. The choice of parameters that
+        are "auto" does not use the last fit. If a warm start is not possible, `fit`
+        gives a warning and starts from zero.
     n_jobs : int, default=None
         Number of threads for computing the objective and for prediction. The result
-        does not depend on it.
+        does not depend on the number.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the samples, and which samples are held out.
     %(verbose)s
@@ -254,8 +257,8 @@ class MultilabelPairwise(
     n_iter_ : int
         Passes over the data.
     objective_ : float
-        Primal objective at the fitted weights; for "structured_hinge" with the LP
-        relaxation unless sets of labels were enumerated.
+        Primal objective at the fitted weights; with "structured_hinge", the objective
+        of the LP relaxation unless sets of labels were enumerated.
     dual_gap_ : float
         Upper bound on the difference between the objective and its minimum.
     %(history_)s
@@ -423,8 +426,8 @@ class MultilabelPairwise(
         Returns
         -------
         y : ndarray or CSR array of shape (n_samples, n_labels) or (n_samples,)
-            Label indicator. It is sparse or 1-D if the training labels were. If they
-            were sets, it is a 1-D array of tuples of labels.
+            Label indicator, which is sparse or 1-D if the training labels were. If the
+            training labels were sets, a 1-D array of tuples of labels.
         """
         labels = self._chosen(self._unaries(X))
         if self._values is not None:
@@ -455,10 +458,11 @@ class MultilabelPairwise(
         """Scores that rank the labels, positive for labels that are predicted.
 
         The score of a label with the probability p is ``-log(1 - p)`` if `predict`
-        takes it, and ``log(p)`` if not. The labels of each kind are in the order of
-        their probabilities, so that measures of rankings can use the scores: thresholds
-        matter for the sign alone. With target="subset", p is conditional on the other
-        predicted labels; otherwise it is that of `predict_topk`.
+        returns the label, and ``log(p)`` if not. Predicted labels are in the order of
+        their probabilities, and so are all other labels, so that measures of rankings
+        can use the scores. Thresholds only decide on the signs. With target="subset", p
+        is conditional on the other predicted labels; otherwise p is the probability
+        whose log-odds `predict_topk` returns.
 
         Parameters
         ----------
@@ -480,11 +484,12 @@ class MultilabelPairwise(
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of each label.
 
-        Available with ``loss="log"``. Without pairs these are the probabilities of one
-        logistic regression for each label. With target="subset" they are conditional on
-        the other labels that are predicted, and above one half for predicted labels;
-        their product is the pseudo-likelihood. With other targets they are those of
-        single labels; for the kinds of F1, they are calibrated on held-out samples.
+        Available with ``loss="log"``. Without pairs, the probabilities are those of one
+        logistic regression for each label. With target="subset", the probability of a
+        label is conditional on the other labels that are predicted, and above one half
+        for predicted labels; the product of the probabilities is the pseudo-likelihood.
+        With other targets, the probabilities are marginal; for the kinds of F1, they
+        are calibrated on held-out samples.
 
         Parameters
         ----------
@@ -515,9 +520,9 @@ class MultilabelPairwise(
         Parameters
         ----------
         threshold : float, default=0.0
-            Weights whose absolute value is at most this become zero. The score of a
-            label changes by at most `threshold` times the sum of the absolute features
-            of the sample.
+            Weights whose absolute value is at most `threshold` become zero. The score
+            of a label changes by at most `threshold` times the sum of the absolute
+            features of the sample.
 
         Returns
         -------
@@ -550,7 +555,8 @@ class MultilabelPairwise(
         y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
             Label indicator, or the labels of each sample, as in `fit`. A sample with a
             label that training did not have counts as wrong, with a warning. A sample
-            counts as right if all of its known labels are; one without any is left out.
+            counts as right if all of its known labels are right; a sample without known
+            labels is left out.
         %(score_weight)s
 
         Returns

@@ -32,8 +32,8 @@ from sksstruct.utils.parallel import one_blas_thread
 from sksstruct.utils.progress import Status
 from sksstruct.utils.typing import Examples
 
-# The default grid, as multiples of the estimator's alpha. Training at larger alphas is
-# cheap, so that the grid has several; far smaller alphas would take long.
+# The default grid, as multiples of the estimator's alpha. Training is fast at large
+# alphas, and slow at alphas far below that of the estimator.
 GRID = 2.0 ** np.arange(5, -8, -1)
 
 
@@ -188,7 +188,7 @@ class SSVMPath:
         return int(np.diff(self.n_iter, prepend=0)[j])
 
     def segment(self, alpha: float) -> int:
-        """Number of the segment that holds at an alpha.
+        """Number of the segment that contains an alpha.
 
         Parameters
         ----------
@@ -506,7 +506,7 @@ def grid_segments(template, problem, alphas):
         max_seconds=template.max_seconds,
     )
     for k, segment in enumerate(segments):
-        # the solver's alphas are in other units: of features over intercept scaling
+        # the solver's alphas are for features divided by the intercept scaling
         segment.alpha, segment.lower, segment.upper = alphas[k], edges[k + 1], edges[k]
         yield segment
 
@@ -518,7 +518,7 @@ def exact_segments(template, problem, parameters):
     segments = None
     while True:
         try:
-            # as around the passes of a solver
+            # BLAS uses one thread, as in the passes of a solver
             with one_blas_thread():
                 if segments is None:
                     segments = exact_path(template, problem, parameters).segments(end)

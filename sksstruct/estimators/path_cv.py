@@ -79,7 +79,7 @@ def _of_best(best):
 
 
 class _Tasks:
-    """scikit-learn's callback protocol around the folds and the refit."""
+    """Reports folds, alphas and the refit to scikit-learn's callbacks."""
 
     def __init__(self, estimator, n_tasks, X, y):
         self._estimator, self._data = estimator, {"X": X, "y": y}
@@ -193,7 +193,7 @@ class SSVMPathCV(
     n_iter_ : int
         Number of passes over all data, with `refit`.
     n_features_in_ : int
-        Number of features, if the estimator has it.
+        Number of features, if the best estimator has this attribute.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, if X has feature names.
 

@@ -284,7 +284,7 @@ class SegmentCRF(
         form of y, and with ``alpha="auto"`` the scale of the features, for all later
         mini-batches. Segments longer than `max_length` are cut into pieces, with a
         warning. Missing labels are completed once: by the tagger so far, or in the
-        first mini-batch by a short training of the likelihood on it.
+        first mini-batch by a short training with the likelihood on the mini-batch.
 
         Parameters
         ----------
@@ -355,12 +355,12 @@ class SegmentCRF(
         ----------
         %(sequences)s
         known : list, default=None
-            As in `predict`. Probabilities are conditional on it.
+            As in `predict`. Probabilities are conditional on the known part.
         offsets : list of array-like of shape (n_positions, 2), default=None
-            First character of each token of a text, and the character after its last,
-            as of `sksstruct.metrics.labels_to_spans`. Then segments start and stop at
-            characters, and not at positions. Segments of tokens without characters are
-            left out.
+            For each token, the index in the text of its first character, and of the
+            character after its last one, as for `sksstruct.metrics.labels_to_spans`.
+            With offsets, `start` and `stop` of segments are indices of characters, and
+            segments without characters are left out.
 
         Returns
         -------
@@ -425,8 +425,9 @@ class SegmentCRF(
         ----------
         %(sequences)s
         y : list
-            True tags, segments or labels. Those never seen in training count as errors.
-            Positions with None are left out, and a set is met by any of its elements.
+            True tags, segments or labels. Labels never seen in training count as
+            errors. Positions with None are left out; at a position with a set, any
+            element of the set is right.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence's positions.
 

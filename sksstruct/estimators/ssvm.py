@@ -70,9 +70,9 @@ class SSVMClassifier(
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`: the lambda
         of the papers, or 1 / (n C). For multiclass models,
         %(auto_rows)s
-        For graphs "auto" is ``1e-4 * m``, where m is that of the features of the nodes,
-        times the square of the mean number of nodes if features are not divided by the
-        number of nodes; for segments, "auto" is as for `SegmentCRF`. For other models,
+        For graphs "auto" is ``1e-4 * m``, where m is the sum of the variances of the
+        features of nodes, times the square of the mean number of nodes if features are
+        not divided by the number of nodes; for segments, see `SegmentCRF`. For others,
         and with `score_function`, "auto" is 1e-3.
         0 means no regularization, which only solvers that use gradients support. These
         solvers then stop when the gradient is small, and `dual_gap_` is ``inf``.
@@ -94,8 +94,8 @@ class SSVMClassifier(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(solvers)s;
-        "auto" is "bcfw"; for few large outputs "continuation"; if the model has neither
-        of these oracles, the solver for the oracle that it has. For the other losses
+        "auto" is "bcfw"; for few large outputs "continuation"; if the model finds no
+        best output, the solver for the oracle that the model has. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" if its passes are expected to take less time, as with classes
         and many features, or features of small values, and otherwise "lbfgs".

@@ -53,8 +53,8 @@ class StreamingTagger(Versioned):
         The result of `push` and `flush`: labels; or rows of probabilities of the labels
         in the order of ``classes_``, for taggers that have probabilities. The
         probabilities of a position are conditional on the positions up to `lag` later:
-        filtered with ``lag=0``, smoothed with a larger lag, and those of
-        `predict_proba`, at the end of the sequence, with None.
+        filtered with ``lag=0``, and smoothed with a larger lag. With None, `flush`
+        returns the probabilities of `predict_proba`.
     context : tuple of (int, int), default=(0, 0)
         If the estimator is a pipeline, the number of positions before and after a
         position on which its features depend, as in ``SeriesFeatures.context_``. The
@@ -92,8 +92,8 @@ class StreamingTagger(Versioned):
     With a lag, the best labeling may change after some of its labels were returned. If
     the tagger forbids transitions, labelings that cannot follow the returned labels are
     dropped, so that all labels together have no forbidden transition. To fix a label at
-    a position, give -inf to all other labels in `push_scores`; to exclude it, give -inf
-    to the label. A `SegmentCRF` cannot be used: the score of a segment depends on all
+    a position, give -inf to all other labels in `push_scores`; to exclude a label, give
+    it -inf. A `SegmentCRF` cannot be used: the score of a segment depends on all
     of its positions.
 
     Scores are computed in double precision, also if the tagger was cast to single
@@ -437,7 +437,7 @@ def _tables(crf):
 
 
 def _checked(scores, name, forbidden=True):
-    """The scores, or an error: only -inf is allowed, and only if `forbidden`."""
+    """The scores; an error if one is NaN or inf, or -inf without `forbidden`."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(scores.sum()):
             return scores
