@@ -494,7 +494,7 @@ def _n_keys(names, sizes):
 
 
 def _look_up(known, keys):
-    """Whether each key is in the sorted array `known`, and the indices there."""
+    """Whether each key is in the sorted array `known`; indices of keys that are."""
     if not len(known):
         return np.zeros(len(keys), dtype=bool), np.zeros(0, dtype=np.intp)
     where = np.searchsorted(known, keys)

@@ -148,7 +148,7 @@ class ClusterFeatures(PathFeatures):
         Parameters
         ----------
         X : list of sequences
-            Ignored, as are the labels.
+            Ignored.
         y : object, default=None
             Ignored.
 

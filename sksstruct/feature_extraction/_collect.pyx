@@ -97,8 +97,8 @@ cdef class Collector:
     # `Prefix` of each name, so that a name is joined with the separator once
     cdef dict prefixes
     # for each nested name, the set of its spellings in CRFsuite; noted (`noting`) only
-    # while features are learned. `plain`: whether a feature without a head may have
-    # the separator in its name
+    # while features are learned with another separator. `plain`: whether a feature
+    # without a head (see `Feature`) may have the separator in its name
     cdef dict below
     cdef bint noting, plain
     # nesting depth of dicts
@@ -107,15 +107,15 @@ cdef class Collector:
     # all dicts; `recent` holds name and prefix alternately, and keeps both alive
     cdef list recent
     cdef PyObject* recent_names[RECENT]
-    # listed features, whose tails are owned references; those of a position end at the
-    # entry of `ends`
+    # listed features, whose tails are owned references; the features of the k-th listed
+    # position end before ends[k]
     cdef Feature* features
     cdef Py_ssize_t* ends
     cdef Py_ssize_t count, capacity, n_ends, end_capacity
     # indices of the current sequence and position, for error messages
     cdef Py_ssize_t sequence, position
-    # numbers of features without a head [0] and with a head [1], and of those among
-    # them that have a column
+    # number of features without a head [0] and with a head [1], and how many of each of
+    # these two kinds have a column
     cdef Py_ssize_t n_features[2]
     cdef Py_ssize_t n_known[2]
 

@@ -186,7 +186,7 @@ def _are_words(entries):
 
 
 def _check_columns(X, n_columns):
-    """Refuse sentences that are not columns of equal length; return their number."""
+    """Refuse sentences without equally long columns; return the number of columns."""
     for i, columns in enumerate(X):
         if isinstance(columns, str) or not isinstance(columns, Sized):
             raise TypeError(f"X[{i}] must be a tuple of columns, got {columns!r:.80}")

@@ -51,8 +51,8 @@ class GazetteerFeatures(LexicalFeatures):
     %(normalize_and_word)s
     split : callable or None, default=None
         Function from a phrase to its words; None is `str.split`. Phrases should be
-        split like the sentences: if these have tokens such as ``St. John 's``, pass
-        their tokenizer.
+        split like the sentences: if the sentences have tokens such as ``St. John 's``,
+        pass the tokenizer of the sentences.
     %(name)s
 
     Attributes
@@ -238,7 +238,7 @@ class GazetteerFeatures(LexicalFeatures):
         return starts, stops, kinds
 
     def _is_own(self, y, offsets, starts, stops, kinds, found):
-        """Whether the phrase of a match is an entity of its own sentence only."""
+        """Whether the phrase of a match is an entity of no sentence but its own."""
         *entities, names = self._entities(y, offsets)
         if names != self.list_names_:
             raise ValueError(

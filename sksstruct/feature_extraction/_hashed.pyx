@@ -77,7 +77,7 @@ cdef class HashedColumns(Columns):
         return 0
 
     cdef int _place(self, Feature* feature) except -1:
-        """Set the column of a feature."""
+        """Set the column of a feature; if signed, negate the value for some hashes."""
         cdef Py_ssize_t head = 0, size = 0
         cdef const char* text = PyUnicode_AsUTF8AndSize(feature.tail, &size)
         cdef const char* before

@@ -84,7 +84,7 @@ def window_features(
     templates : sequence of sequences of (str, int)
         Each template is a list of (column, offset) pairs; its attribute joins the
         values at these offsets. A position does not get the attribute if an offset
-        leads out of the sequence.
+        is outside the sequence.
     boundary : bool, default=True
         Whether to mark the first and last position with ``__BOS__`` and ``__EOS__``.
 

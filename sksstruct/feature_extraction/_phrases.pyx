@@ -20,7 +20,7 @@ cdef struct Phrases:
 cdef inline int64_t lower_bound(
     const Phrases* phrases, int64_t low, int64_t high, Py_ssize_t depth, int32_t word
 ) noexcept nogil:
-    """Return the first phrase of a range with a word at `depth` that is >= `word`.
+    """Return the first phrase of a range with a word >= `word` at `depth`, or `high`.
 
     All phrases of the range must be longer than `depth`.
     """
@@ -83,8 +83,8 @@ def find_phrases(
     phrase_words, phrase_offsets : ndarray
         Words and offsets of the phrases, which are in lexicographic order, not empty.
     by_word : ndarray of int64
-        Index of the first phrase whose first word is at least each word, and at the end
-        the number of phrases.
+        Entry k is the index of the first phrase whose first word is at least k; the
+        last entry is the number of phrases.
 
     Returns
     -------

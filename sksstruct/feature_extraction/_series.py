@@ -20,8 +20,9 @@ _STATISTICS = "mean", "std", "slope"
 class SeriesFeatures(RowsTransformer):
     """Describe each position of a dense series by the positions around it.
 
-    The output has the columns of all lags, then of all differences, then of each
-    window; each of them for all columns of the input.
+    The output has the columns of all lags, then of all differences, then of the
+    statistics of each window; each lag, difference or statistic has a column for each
+    column of the input.
 
     Parameters
     ----------
@@ -48,16 +49,17 @@ class SeriesFeatures(RowsTransformer):
         modes look ahead at the start of a series.
     missing : {"error", "indicator"}, default="error"
         Treatment of missing values, which are NaN. "error": an error that says where.
-        "indicator": a missing value is replaced by the last value before it, or without
-        one by the mean of the column in training; and each column that has missing
-        values in training gets a further column, which is 1 at missing values and 0
-        elsewhere.
+        "indicator": a missing value is replaced by the last value before it, or if
+        there is none by the mean of the column in training; each column with missing
+        values in training also gets a further column, which is 1 at missing values and
+        0 elsewhere.
 
     Attributes
     ----------
     context_ : tuple of (int, int)
         Number of positions before and after a position on which its features depend,
-        for `sksstruct.StreamingTagger`. Replaced missing values may depend on more.
+        for `sksstruct.StreamingTagger`. Replaced missing values may depend on earlier
+        positions.
     means_ : ndarray of shape (n_features,)
         Means of the columns, without missing values.
     missing_columns_ : ndarray of int
@@ -120,7 +122,7 @@ class SeriesFeatures(RowsTransformer):
         return self.missing == "indicator"
 
     def fit(self, X: Sequences, y: object = None) -> Self:
-        """Check the parameters, and look for missing values.
+        """Check the parameters, and find the columns with missing values.
 
         Parameters
         ----------

@@ -8,16 +8,16 @@ from sklearn.base import TransformerMixin
 class SequenceTransformer(TransformerMixin, auto_wrap_output_keys=None):
     """Transformer whose result has an entry for each sequence, and is not a table.
 
-    scikit-learn can convert the output of other transformers to data frames. Here it
-    cannot: a data frame per sequence, with a column for every feature, would be far
-    slower for a tagger than sparse rows.
+    scikit-learn can convert the output of other transformers to data frames, but not
+    that of transformers of sequences: a data frame for each sequence, with a column for
+    every feature, would be far slower for a tagger than sparse rows.
     """
 
     def __init_subclass__(cls, **params):
         super().__init_subclass__(**{**params, "auto_wrap_output_keys": None})
 
     def set_output(self, *, transform: Literal["default"] | None = None) -> Self:
-        """Accept the default output, which pipelines set for all of their steps.
+        """Accept only the default output; `Pipeline.set_output` calls this method.
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ cdef extern from "Python.h":
     uint32_t PyUnicode_READ(int kind, const void* data, Py_ssize_t k) nogil
 
 
-# P^k; longer strings are hashed in parts of this length
+# POWERS[k] is P^k. Strings of more than N_POWERS characters are hashed in parts.
 cdef enum:
     N_POWERS = 64
 cdef uint64_t[N_POWERS + 1] POWERS
@@ -98,7 +98,7 @@ cdef uint64_t hash_text(PyObject* text) noexcept:
 
 
 cdef inline uint64_t mixed(uint64_t hash) noexcept nogil:
-    """Return h with mixed bits: bit k of h depends only on lower bits of its terms."""
+    """Return h with mixed bits: bit k of h depends only on bits 0 to k of its terms."""
     hash = (hash ^ (hash >> 32)) * <uint64_t> 0x9E3779B97F4A7C15
     return hash ^ (hash >> 29)
 
@@ -193,7 +193,7 @@ cdef class Vocabulary(Columns):
         return len(self.names)
 
     cdef int find(self, Py_ssize_t count, Feature* features, bint grow) except -1:
-        """Set the columns of features: -1, or with `grow` a new one, if unknown."""
+        """Set the columns of features; of unknown ones to -1, or a new one (`grow`)."""
         cdef Py_ssize_t k
         # The table and its strings do not fit the caches: prefetch the slot of a
         # feature 2 * AHEAD features before its look-up, and the slot's string AHEAD

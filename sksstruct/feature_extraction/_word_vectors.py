@@ -229,7 +229,7 @@ class WordVectors(
     def _state(self):
         state = dict(super()._state())
         if "vectors_" in state:
-            # store the words packed, and the table once: `vectors` refers to both
+            # store words and table once: `_restore` makes `vectors` of them
             state["vocabulary_"] = FeatureNames(self.vocabulary_)
             if not isinstance(self.vectors, str | os.PathLike):
                 state["vectors"] = None
