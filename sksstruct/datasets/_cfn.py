@@ -232,9 +232,10 @@ class _Network:
         return self._parts.build()
 
     def _forbid(self, tables):
-        """Replace scores by -inf if even the best others do not reach the bound.
+        """Replace scores that miss the bound even with the best scores of other tables.
 
-        If the other scores may still miss the bound together, `must_exceed` is set.
+        These scores become -inf. If sums of the remaining scores may still miss the
+        bound, `must_exceed` is set.
         """
         high = [float(values.max()) for values in tables]
         # without a bound nothing is forbidden; with a table of -inf everything is

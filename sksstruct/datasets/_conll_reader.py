@@ -79,8 +79,9 @@ class ConllReader:
             return []
         if self.separator is not None:
             return line.split(self.separator)
-        # Several tabs may be one separator: tabs count one by one, with empty columns
-        # and words with spaces, only if spaces and tabs give a wrong number of columns.
+        # Several tabs may be one separator: the line is split at every tab, which
+        # allows empty columns and words with spaces, only if splitting at spaces and
+        # tabs gives a wrong number of columns.
         fields = _fields(line)
         if self.n_columns is None:
             # with a text for empty columns, each tab ends a column
@@ -90,7 +91,7 @@ class ConllReader:
         return fields if fits else words
 
     def _checked(self, columns, line, place):
-        """Check the number of columns and empty columns of a token; return columns."""
+        """Check the columns of a token; return them, with `empty` for empty columns."""
         if self.n_columns is None:
             if len(columns) < self.least:
                 raise ValueError(
@@ -143,5 +144,5 @@ def _fields(line):
 
 
 def _is_ambiguous(line):
-    """Whether tabs alone separate another number of columns than spaces and tabs."""
+    """Whether splitting at tabs alone gives another number of columns."""
     return "\t" in line and len(_fields(line)) != len(_words(line))

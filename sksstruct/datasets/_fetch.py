@@ -1,4 +1,4 @@
-"""Files in a data folder, fetched from their public home if they are missing."""
+"""Files in a data folder, downloaded from public addresses if they are missing."""
 
 import os
 import tempfile
@@ -34,7 +34,7 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
     ----------
     names : sequence of str
         Names of files in the data folder that may hold the data; a download is stored
-        under the last.
+        under the last name.
     url : str
         Address to fetch the file from.
     data_home : str or path-like, default=None

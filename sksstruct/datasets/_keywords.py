@@ -60,7 +60,7 @@ class Keywords:
         return self._tokens.integer("a parameter of a cost function", low)
 
     def _states(self, scope, more=1):
-        """States of the variables of a scope, as arrays that broadcast."""
+        """Reserve memory; return states of a scope's variables, to be broadcast."""
         shape = tuple(self._sizes[v] for v in scope)
         self._reserve((*shape, more))
         return np.indices(shape, dtype=np.float64, sparse=True)
@@ -70,7 +70,7 @@ class Keywords:
             self._tokens.fail(f"{name!r} must have 2 variables, got {len(scope)}")
 
     def _compare(self, name, scope):
-        """x >= y + constant, and so on: violation costs its size, up to delta."""
+        """x >= y + constant, and so on; violations cost their size, above delta top."""
         self._pair(name, scope)
         constant, delta = self._number(), self._number()
         x, y = self._states(scope)
@@ -81,7 +81,10 @@ class Keywords:
         yield scope, np.where(excess <= delta, excess, float(self._top))
 
     def _disjoin(self, name, scope):
-        """x >= y + csty or y >= x + cstx, or a penalty; sdisj also has a last value."""
+        """Require x >= y + csty or y >= x + cstx, or in sdisj a last value, at a cost.
+
+        In sdisj, a variable must not exceed its last value.
+        """
         self._pair(name, scope)
         after_x, after_y = self._number(), self._number()
         rest = [self._number() for _ in range(1 if name == "disj" else 4)]
@@ -116,7 +119,7 @@ class Keywords:
         yield scope, cost * (len(scope) - different.astype(np.float64))
 
     def _all_differ(self, name, scope):
-        """Different values, except for a list of values that may be repeated."""
+        """Require different values, except for a list of values that may repeat."""
         free = [self._number() for _ in range(self._count(name))]
         if self._count(name):
             self._tokens.fail("alldiff with moved costs is not supported: expected 0")
@@ -131,7 +134,7 @@ class Keywords:
         return self._tokens.integer(f"a number of parameters of {name}", 0, most)
 
     def _clique(self, name, scope):
-        """At most one variable has a value of its list."""
+        """Require that at most one variable has a value of the variable's list."""
         if self._number() != 1:
             self._tokens.fail("clique must allow at most 1 variable: expected 1")
         chosen = []
@@ -152,7 +155,7 @@ class Keywords:
         return self._tokens.integers(count, what, 0, high).tolist()
 
     def _fill(self, name, scope):
-        """The sum of the weights of the values is at least the capacity."""
+        """Require that the weights of the values sum to at least the capacity."""
         capacity = self._number()
         weights = [np.zeros(self._sizes[v]) for v in scope]
         if name == "knapsack":

@@ -90,7 +90,7 @@ cdef class ScopeReader:
                 self.scopes[size] = <int32_t> variable
                 size += 1
                 used[variable] |= 1
-                # once the product exceeds the length of the file, it may not overflow
+                # stop at a product above the length of the file, before it overflows
                 if total <= tokens._size:
                     total *= self.sizes[variable]
             if arity:

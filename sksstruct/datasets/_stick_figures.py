@@ -5,14 +5,14 @@ from numpy.random import RandomState
 from scipy.ndimage import gaussian_filter
 from sklearn.utils import Bunch, check_random_state
 
-# The bones of the arms, from the left elbow to the right hand.
+# Bones 2 to 5: left and right upper arm, then left and right forearm.
 _ARMS = slice(2, 6)
-# A bone is (parent, child, row, column) with the mean displacement of the child from
-# the parent, in units of the size of the figure.
 _JOINTS = (
     "head", "neck", "hip", "left elbow", "right elbow", "left hand", "right hand",
     "left knee", "right knee", "left foot", "right foot",
 )  # fmt: skip
+# A bone is (parent, child, row, column) with the mean displacement of the child from
+# the parent, in units of the size of the figure.
 _BONES = (
     (1, 0, -0.55, 0.0), (1, 2, 1.0, 0.0), (1, 3, 0.4, -0.45), (1, 4, 0.4, 0.45),
     (3, 5, 0.45, -0.2), (4, 6, 0.45, 0.2), (2, 7, 0.6, -0.3), (2, 8, 0.6, 0.3),
@@ -115,7 +115,7 @@ def make_stick_figures(
 
 
 def _posture(raised, rng):
-    """The bones; an arm that is raised has bones with negated rows."""
+    """The bones of a figure; the bones of an arm that is raised have negated rows."""
     if not raised:
         return _BONES
     # left and right arm, repeated for the upper and the lower bones

@@ -12,8 +12,8 @@ from pathlib import Path
 from sksstruct.datasets._tokens import Tokens
 from sksstruct.utils._files import reading
 
-# A compressed file is refused if its text is larger than the file by more than this
-# factor, plus `_FLOOR`.
+# A compressed file is refused if its text has more bytes than this number times those
+# of the file, plus `_FLOOR`.
 _RATIO = 200
 # Number of bytes that the text of any compressed file may have.
 _FLOOR = 1 << 20

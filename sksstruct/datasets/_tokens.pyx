@@ -18,7 +18,7 @@ cdef extern from "Python.h":
     double PyOS_string_to_double(const char* text, char** end,
                                  void* overflow) except? -1.0
 
-# Largest integers that doubles represent without gaps, and powers of ten among them.
+# Doubles are exact for all integers up to EXACT, and for these powers of ten.
 cdef int64_t EXACT = 1 << 53
 cdef double[23] POWERS
 for _k in range(23):
@@ -235,7 +235,7 @@ cdef class Tokens:
         return PyOS_string_to_double(self._text + self._at, &end, NULL)
 
     def numbers(self, Py_ssize_t count, what, bint infinite=False):
-        """Return the next tokens as an array of numbers, finite or maybe -inf.
+        """Return the next tokens as an array of numbers, finite or, if allowed, -inf.
 
         Parameters
         ----------

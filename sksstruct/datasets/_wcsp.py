@@ -145,7 +145,7 @@ class _Reader:
         return scope
 
     def _find_shared(self, scope, number):
-        """A shared table, counted from 1, and its lowest score."""
+        """The shared table with a number, counted from 1, and its lowest score."""
         if number > len(self._shared):
             self._tokens.fail(
                 f"shared cost function {number} is not among the {len(self._shared)} "
