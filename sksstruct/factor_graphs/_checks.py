@@ -38,7 +38,7 @@ def checked_unaries(unaries):
 
 
 def checked_edges(edges, n):
-    """Check edges: pairs of different ones of n variables; return an array."""
+    """Check that edges are pairs of different variables below n; return an array."""
     try:
         edges = np.zeros((0, 2), dtype=np.int32) if edges is None else np.asarray(edges)
     except ValueError:
@@ -226,7 +226,7 @@ def checked_state_names(names, n_states):
 
 
 def number_of_state(state, v, names, name):
-    """Number of a state that is given by its number or name."""
+    """Number of a state that is given by its number, which is not checked, or name."""
     if not isinstance(state, str):
         return state
     known = None if names is None else names[v]
