@@ -24,8 +24,8 @@ def alignment_error_rate(
         1 for a sure link, -1 for a possible link, 0 for no link, as in
         `sksstruct.datasets.load_hansards`.
     y_pred : list of array-like of shape (n_rows,) or (n_rows, n_columns)
-        Matchings as of `sksstruct.models.MatchingModel`, the column of each row or -1;
-        or arrays that are nonzero at links.
+        Matchings, as `sksstruct.models.MatchingModel` returns them: the column of each
+        row, or -1. Or arrays that are nonzero at links.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of the links of each sample.
 

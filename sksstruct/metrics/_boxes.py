@@ -43,7 +43,7 @@ def box_overlap_score(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Mean overlap (intersection over union) of predicted boxes with true ones.
+    """Mean overlap (intersection over union) of predicted boxes with true boxes.
 
     Parameters
     ----------

@@ -44,9 +44,9 @@ def chunk_match_scores(
 
     A true chunk without a pair is missed, and a predicted chunk without a pair is
     spurious. With "type", a predicted chunk is paired with the overlapping true chunk
-    of its type whose ends are the nearest. If there is none, and with "strict",
-    "exact" and "partial", it is paired with the first overlapping true chunk. A partial
-    match counts half::
+    of its type whose ends are the nearest. If there is none, and with "strict", "exact"
+    and "partial", the predicted chunk is paired with the first overlapping true chunk.
+    A partial match counts half::
 
         precision = (correct + partial / 2) / (number of predicted chunks)
         recall = (correct + partial / 2) / (number of true chunks)

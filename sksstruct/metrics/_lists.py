@@ -31,6 +31,6 @@ def check_shapes(true, predicted, i):
 
 
 def check_each(labels, name, partly=False):
-    """Check labels of samples, one each; with `partly`, they may be None or sets."""
+    """Check a label for each sample; with `partly`, labels may be None or sets."""
     rows, ones = [[label] for label in labels], np.ones(len(labels), dtype=np.intp)
     return check_labels(rows, ones, name=name, unknown=partly, sets=partly)

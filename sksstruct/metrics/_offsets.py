@@ -44,9 +44,8 @@ def spans_to_labels(
         "error": raise an error. "expand": label all tokens that share a character with
         the span. "contract": label the tokens that are entirely in the span. With
         "expand" and "contract", a span without such tokens is left out. "unknown": the
-        tokens that share a character with the span get the label None, which
-        `sksstruct.ChainCRF` and the scores of this module take for a label that is not
-        known.
+        tokens that share a character with the span get the label None, which stands for
+        an unknown label in `sksstruct.ChainCRF` and in the scores of this module.
 
     Returns
     -------
@@ -57,8 +56,8 @@ def spans_to_labels(
     ------
     ValueError
         If spans of a text overlap, or would label the same token; with ``cut="error"``,
-        if a span cuts a token or has no token; or if spans or offsets have another
-        form.
+        if a span cuts a token or has no token; or if spans or offsets are not as
+        described.
 
     See Also
     --------
@@ -149,7 +148,7 @@ class _Text:
         return labels
 
     def _range(self, span, cut):
-        """Range of the tokens of a span in `_places`, and whether it cuts any."""
+        """Range of a span's tokens in `_places`; whether it cuts tokens or has none."""
         start, stop, _ = span
         first, end = bisect_right(self._stops, start), bisect_left(self._starts, stop)
         outer = range(first, end)

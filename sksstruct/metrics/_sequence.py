@@ -193,7 +193,7 @@ def flat_accuracy_score(
     Returns
     -------
     score : float
-        Fraction between 0 and 1, as of `token_accuracy_score`; with
+        Fraction between 0 and 1, as `token_accuracy_score` returns it; with
         ``normalize=False``, the number of positions labeled correctly.
 
     Examples
