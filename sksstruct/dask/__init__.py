@@ -1,7 +1,7 @@
 """Training and prediction on data that are spread over a Dask cluster.
 
 `_estimators.py` has the estimators, whose data `_parts.py` reads in parts. `_train.py`
-merges facts of all parts, and turns each part into a block of
+merges facts of all parts, such as labels, and turns each part into a block of
 `sksstruct.solvers.Partitioned`. `_executor.py`, on the client, sends calls to the
 blocks; `_host.py`, on the workers, answers them. `_lazy.py` applies fitted estimators.
 """

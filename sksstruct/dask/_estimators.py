@@ -112,7 +112,7 @@ class Distributed(OnCluster):
         return apply(local, X, "predict_proba")
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The local score of all data, computed part by part.
+        """Score of all data, by `score` of the local estimator for each part.
 
         Parameters
         ----------

@@ -3,9 +3,9 @@
 A block is made on a worker and stays there, in a host: an actor of Dask, which lives as
 long as the client holds its future. Blocks are released with the client, however the
 client ends. A call names its blocks, and for each block the ticket of the last call
-that changed it. If a block is not in that state, because its worker was lost or the
-scheduler has run a task twice, the host answers that the block is lost, and the driver
-makes it again on another worker.
+that changed it. If a block does not have this ticket, because its worker was lost or
+the scheduler has run a task twice, the host answers that the block is lost, and the
+driver makes the block again on another worker.
 
 Most calls are tasks. A call of a round of the solver is a message that the client sends
 directly to each host, if it reaches the worker: rounds are many and may be short, and a
@@ -53,7 +53,8 @@ _SMALL = 2**16
 # workers, the workers fetch the vectors from each other.
 _FEW = 16
 
-# Methods that save or change the state of blocks, from which later calls are repeated.
+# Methods that save or load states of blocks. After blocks are rebuilt, all calls since
+# the last of these calls are repeated.
 _STATES = "state", "save", "load"
 
 
@@ -138,7 +139,7 @@ class DaskExecutor(Executor):
         while True:
             self._check_open()
             self.client.wait_for_workers(1, timeout=PATIENCE)
-            # the worker may have disappeared since
+            # the worker may have disappeared since the wait
             if n_threads := self.client.nthreads():
                 return dict(sorted(n_threads.items()))
 
@@ -334,8 +335,8 @@ class DaskExecutor(Executor):
     async def _ask(self, link, address, call, common):
         """Send a call to a host; return None if the worker or the host does not exist.
 
-        Methods of `distributed.Actor` send the same message, but their futures wait for
-        ever if a worker was restarted without its actor.
+        Methods of `distributed.Actor` send the same message, but their futures wait
+        forever if a worker was restarted without its actor.
         """
         text, *arrays = pack((call, common))
         try:
@@ -360,7 +361,7 @@ class DaskExecutor(Executor):
                 if not _is_task(job):
                     return job.result(timeout=_LOOK)
                 wait(job, timeout=_LOOK)
-                # the task is done: the result may take long without a lost worker
+                # the task is done: the transfer of a large result may take long
                 return job.result(timeout=PATIENCE)
             except (CancelledError, KilledWorker):
                 return None
@@ -368,7 +369,7 @@ class DaskExecutor(Executor):
                 if _is_task(job) and job.status == "error":
                     # the task itself raised TimeoutError
                     raise
-            # if all workers are lost, Dask keeps waiting for this one
+            # if all workers are lost, Dask keeps waiting for the lost worker
             if address not in self.client.nthreads():
                 job.cancel()
                 return None

@@ -24,7 +24,7 @@ _HOSTS: WeakValueDictionary = WeakValueDictionary()
 
 @dataclass
 class Snapshot:
-    """Weights for the blocks, as changes since the previous snapshot.
+    """Weights for the blocks: all, or those that changed since the previous snapshot.
 
     Parameters
     ----------
@@ -155,7 +155,8 @@ class Host:
             Return values, sums of changes, or the error.
         """
         try:
-            # a lock, as a call that the client gave up may still read the weights
+            # a lock, as a call for which the client no longer waits may still read the
+            # weights
             with self._lock, one_blas_thread():
                 return self._answer(call, common)
         except BaseException as error:

@@ -19,13 +19,13 @@ def apply(
 ) -> Any:
     """Call a method of a fitted estimator for each partition, lazily.
 
-    The estimator may be any, for example a `sksstruct.LPMAPPredictor` for a bag of
+    Any estimator can be used, for example a `sksstruct.LPMAPPredictor` for a bag of
     factor graphs, or a transformer with ``method="transform"``.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted estimator; it need not be fitted if the method does not need that.
+        A fitted estimator, or an unfitted one if the method does not need a fit.
     X : dask bag or array, list of delayed, or Shards
         Inputs of the method.
     method : str, default="predict"

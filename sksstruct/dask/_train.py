@@ -334,7 +334,7 @@ def _outline(plan, *inputs):
 
 def _make(plan, block, shared, *inputs):
     """Make the block of a part."""
-    # the blocks of a worker share a lender, whichever thread creates it
+    # the blocks of a worker share a `Lender`, which the first of them creates
     lender = shared.setdefault("lender", Lender(plan.outline))
     local = plan.solver.local(plan.outline.surrogate)
     bind = partial(plan.bind, *inputs)
