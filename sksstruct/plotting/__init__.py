@@ -2,7 +2,7 @@
 
 _axes     base class of all displays: axes, colors, texts of docstrings
 _heatmap  base class of tables of scores, and names of features
-others    a display each, named after what it draws
+others    one display each; the file is named after what the display draws
 """
 
 from sksstruct.plotting._confusion import ConfusionByTimeDisplay

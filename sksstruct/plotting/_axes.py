@@ -55,7 +55,7 @@ def palette(n):
     """Colors for n labels, as a list."""
     if n <= len(_PALETTE):
         return list(_PALETTE[:n])
-    # for color-blind people, too; from dark to light
+    # a color map that suits color-blind people, too, from dark to light
     import matplotlib as mpl
 
     cividis = mpl.colormaps["cividis"]

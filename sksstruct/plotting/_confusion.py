@@ -116,7 +116,7 @@ class ConfusionByTimeDisplay(Display):
             Number of bins.
         n_pairs : int, default=6
             Number of pairs of labels with an area of their own, the most frequent
-            pairs; the others share one.
+            pairs; all other pairs share one area.
         relative : bool, default=False
             Whether bins are shares of the length of each series, and not positions.
         %(ax)s

@@ -104,7 +104,7 @@ class ConvergenceDisplay(Display):
             shown &= values > 0
             ax.set_yscale("log")
         kwargs = self._line_options(name, kwargs)
-        # matplotlib's short name of drawstyle
+        # "ds" is matplotlib's short name of drawstyle
         if "ds" not in kwargs:
             kwargs.setdefault("drawstyle", "steps-post")
         (self.line_,) = ax.plot(

@@ -206,7 +206,7 @@ default="score"
         y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
 default="score"
             Quantity to draw: "score" is the mean score with its standard deviation
-            over the folds; of the other quantities each fold has a line.
+            over the folds; for other quantities, each fold has a line.
         %(name)s
         %(ax)s
         %(kwargs)s

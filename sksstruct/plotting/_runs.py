@@ -18,7 +18,7 @@ from sksstruct.utils.typing import Items, Labelings
 def runs(labels, firsts=(0,)):
     """Runs of equal labels that are not None: starts, stops, and labels.
 
-    `firsts` are the first positions of series: a run does not extend into the next one.
+    `firsts` are the first positions of series: a run ends at the end of its series.
     """
     n = len(labels)
     begins = np.ones(n, dtype=bool)
@@ -33,7 +33,7 @@ def runs(labels, firsts=(0,)):
 
 
 def seen(true, predicted):
-    """True labels, one for each position; None where no label is known."""
+    """True labels as in `observed`, but None where the label is not known."""
     labels, known = observed(true, predicted)
     return [
         label if there else None for label, there in zip(labels, known, strict=True)
@@ -45,8 +45,8 @@ def seen(true, predicted):
 class RunLengthsDisplay(Display):
     """Histogram of the lengths of runs of equal labels, predicted and true.
 
-    Predictions with many short runs call for features of more positions, or for a
-    `sksstruct.SegmentCRF`. It is recommended to use `from_estimator` or
+    If predictions have many short runs, features of more positions or a
+    `sksstruct.SegmentCRF` may help. It is recommended to use `from_estimator` or
     `from_predictions` to create one.
 
     Parameters

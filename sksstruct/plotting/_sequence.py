@@ -30,8 +30,8 @@ _STYLES = {
 class SequenceDisplay(Display):
     """Predicted and true labels of one sequence, and probabilities.
 
-    It is recommended to use `from_estimator` to create one. Notebooks show it as a
-    table, in which wrong labels are red.
+    It is recommended to use `from_estimator` to create one. Notebooks show the display
+    as a table, in which wrong labels are red.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class SequenceDisplay(Display):
         known = [] if self.classes is None else list(self.classes)
         truth = self.y if self.y is not None else ()
         every = {*self.predicted, *chain.from_iterable(map(_several, truth))}
-        # and true labels that the training data did not have
+        # append labels that `classes` does not have, such as labels not seen in fit
         return known + sorted(every.difference(known), key=str)
 
     def _repr_html_(self):
@@ -173,12 +173,12 @@ class SequenceDisplay(Display):
         estimator : ChainCRF or Pipeline
             A fitted tagger, or a pipeline that ends with one.
         x : sequence
-            One sequence, as `estimator` reads them.
+            One sequence, as an entry of X for `estimator`.
         y : list, default=None
             True labels of the sequence.
         tokens : list of str, default=None
             Text above the labels. None: the entries of x if they are text, otherwise
-            numbers.
+            the numbers of the positions.
 
         Returns
         -------

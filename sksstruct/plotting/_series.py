@@ -178,7 +178,7 @@ class SeriesDisplay(Display):
         known = [] if self.classes is None else list(self.classes)
         truth = [] if self.y is None else seen(self.y, self.predicted)
         every = {*self.predicted, *truth} - {None}
-        # and true labels that the training data did not have
+        # append labels that `classes` does not have, such as labels not seen in fit
         return known + sorted(every.difference(known), key=str)
 
     def _draw_bands(self, first, last, edges, colors):
@@ -257,8 +257,8 @@ class SeriesDisplay(Display):
         probabilities : array-like of shape (n_positions, n_labels), default=None
             Probability of each label.
         classes : list, default=None
-            The labels, in the order of the columns of the probabilities, which need
-            them.
+            The labels, in the order of the columns of the probabilities; required with
+            `probabilities`.
         %(times)s
         %(range)s
         %(ax)s
@@ -303,7 +303,7 @@ class SeriesDisplay(Display):
         x : {array-like, data frame} of shape (n_positions, n_columns)
             The series, as `estimator` reads it.
         y : array-like of shape (n_positions,), default=None
-            Its true labels.
+            True labels of the series.
         %(times)s
         %(range)s
         %(ax)s

@@ -27,7 +27,7 @@ class WeightsDisplay(Display):
     weights : ndarray of shape (n_bars,)
         The weights, ascending.
     names : list of str
-        Names of their features.
+        Names of the features of the weights.
     label : object, default=None
         Label that the weights belong to.
 
@@ -98,10 +98,10 @@ class WeightsDisplay(Display):
         ----------
         estimator : estimator or Pipeline
             A fitted estimator with ``coef_`` and ``classes_``, or a pipeline that ends
-            with one. If two classes have one row of weights, these are the weights of
-            the second class, and their negatives those of the first.
+            with one. If two classes have one row of weights, the row is that of the
+            second class, and the negative row is that of the first class.
         label : object
-            One of its ``classes_``.
+            One of the ``classes_`` of the estimator.
         n : int, default=10
             Number of the largest weights, and number of the smallest weights. Weights
             of zero are not shown.
