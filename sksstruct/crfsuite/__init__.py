@@ -6,9 +6,9 @@ Tagging imports neither NumPy nor SciPy nor scikit-learn; `Trainer.train` and `C
 _attributes  names and values of the attributes of items
 _file        the bytes of a model file: labels, transitions, look-up of attributes
 _scores      scores of a sentence, its best labels and marginals
-_tagger      `Tagger` and `ItemSequence`, over these three
+_tagger      `Tagger` and `ItemSequence`, which use the three modules above
 _trainer     `Trainer`, which calls `_fit` to train
-_crf         `CRF`, an estimator over `Trainer` and `Tagger`
+_crf         `CRF`, an estimator that uses `Trainer` and `Tagger`
 """
 
 from typing import TYPE_CHECKING

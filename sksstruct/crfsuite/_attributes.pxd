@@ -1,5 +1,5 @@
 cdef class Attributes:
-    # buffer of a name that is joined of parts, and its size
+    # buffer for a name that is joined from parts, and the size of the buffer
     cdef char* _name
     cdef Py_ssize_t _room
     # number of the current item
@@ -17,8 +17,9 @@ cdef class Attributes:
 
 
 cdef class AttributeList(Attributes):
-    # all names in one text, each with a zero at its end, and their ends; values; number
-    # of attributes up to the end of each item
+    # the names of all attributes in one text, each with a zero at its end; the end of
+    # each name; the value of each attribute; and for each item, the number of
+    # attributes of all items up to it
     cdef char* _names
     cdef Py_ssize_t* _ends
     cdef double* _values

@@ -179,7 +179,7 @@ cdef class AttributeList(Attributes):
         for item in range(self._n_items):
             found.append([])
             while k < self._item_ends[item]:
-                # without the zero
+                # the name without the zero at its end
                 name = self._names[begin:self._ends[k] - 1]
                 found[item].append((name.decode(), self._values[k]))
                 begin, k = self._ends[k], k + 1

@@ -15,7 +15,7 @@ from sksstruct.crfsuite._tagger import ModelInfo, PathLike, Tagger
 from sksstruct.crfsuite._trainer import Trainer, TrainingLog
 from sksstruct.metrics import token_accuracy_score
 
-# Parameters by their names here and in `Trainer`.
+# Names of parameters here, and in `Trainer` where the names differ.
 _NAMES = {
     "min_freq": "feature.minfreq",
     "all_possible_states": "feature.possible_states",
@@ -274,7 +274,7 @@ gamma : object, default=None
 
     @property
     def tagger_(self) -> Tagger | None:
-        """Tagger: the opened model, or None, as are all attributes below without it."""
+        """Tagger: the opened model. Without a model, all properties are None."""
         if self._opened is None and self._model is not None:
             self._opened = Tagger()
             self._opened.open_inmemory(self._model)

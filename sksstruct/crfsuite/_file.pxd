@@ -4,19 +4,20 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable
 
 
 cdef class ModelFile:
-    # The bytes, and the beginnings of chunks in these.
+    # the bytes of the file, and where its chunks begin
     cdef readonly bytes data
     cdef const uint8_t* _start
     cdef Py_ssize_t _size
     cdef const uint8_t* _features       # the features of the model
-    cdef const uint8_t* _strings        # the database of attributes
+    cdef const uint8_t* _strings        # the database of labels, then of attributes
     cdef const uint8_t* _references     # for each attribute, the place of its features
     cdef Py_ssize_t _n_features, _strings_size
     cdef readonly Py_ssize_t n_labels, n_attributes, ld
     # names of labels, and their numbers
     cdef readonly list labels
     cdef readonly dict numbers
-    # (n_labels, ld) from -> to, and its exponentials, which the first sum computes
+    # weights of pairs of labels, from -> to, (n_labels, ld); and their exponentials,
+    # which `exponentiate` computes
     cdef EdgeTable table
     cdef double* _transitions
     cdef double* _exponentials

@@ -165,7 +165,7 @@ cdef class ModelFile:
         return size
 
     cdef int _check_string(self, Py_ssize_t place) except -1:
-        """Refuse a string that is not in its database."""
+        """Raise an error if a string is empty or extends beyond its database."""
         if (place + 8 > self._strings_size
                 or place + 8 + <Py_ssize_t> number(self._strings + place + 4)
                 > self._strings_size or number(self._strings + place + 4) == 0):
@@ -173,17 +173,16 @@ cdef class ModelFile:
         return 0
 
     cdef bytes _string(self, Py_ssize_t k):
-        """The string with a number."""
+        """Return the bytes of string k, without the zero byte that ends it."""
         cdef const uint8_t* links = self._strings + number(self._strings + 20)
         cdef Py_ssize_t place = number(links + 4 * k)
         self._check_string(place)
         if number(self._strings + place) != k:
             raise ValueError(f"string {k} has another number")
-        # without the zero at its end
         return self._strings[place + 8:place + 7 + number(self._strings + place + 4)]
 
     cdef int _read_transitions(self) except -1:
-        """Form the table of pairs of labels."""
+        """Allocate and fill the table of the weights of pairs of labels."""
         cdef Py_ssize_t k
         self._transitions = <double*> calloc(self.n_labels * self.ld, sizeof(double))
         if self._transitions == NULL:
@@ -224,7 +223,7 @@ cdef class ModelFile:
         return feature
 
     cdef Py_ssize_t find(self, const char* key, Py_ssize_t size) except -2:
-        """Number of an attribute whose name has so many bytes with its zero, or -1."""
+        """Number of the attribute named by `size` bytes that end with a zero, or -1."""
         cdef uint32_t hash = hash_key(<const uint8_t*> key, size)
         cdef const uint8_t* table = self._strings + DATABASE + 8 * (hash % N_TABLES)
         cdef const uint8_t* slots = self._strings + number(table)
@@ -272,7 +271,7 @@ cdef class ModelFile:
         return 0
 
     cdef list _weights(self, Py_ssize_t offset, Py_ssize_t k, uint32_t kind):
-        """Labels and weights of label or attribute k; its chunk begins at an offset."""
+        """Pairs (label, weight) of label or attribute k, referenced after `offset`."""
         cdef const uint8_t* start = self._start
         cdef const uint8_t* feature
         cdef Py_ssize_t count = 0, i
@@ -284,7 +283,7 @@ cdef class ModelFile:
         return found
 
     def transitions(self, Py_ssize_t label):
-        """Return pairs of a label that follows a label, and its weight."""
+        """Return pairs of a label that follows `label`, and the weight of the two."""
         cdef const uint8_t* start = self._start
         return self._weights(number(start + 40) + CHUNK, label, TRANSITION)
 

@@ -56,7 +56,7 @@ def train_model(trainer, data, held_out, path):
     Parameters
     ----------
     trainer : Trainer
-        Its parameters are used, and it gets the messages.
+        The trainer, whose parameters are used, and which gets the messages.
     data, held_out : list of tuple of (AttributeList, list of str, int)
         Sentences to train on, and to evaluate.
     path : path-like

@@ -29,8 +29,8 @@ cdef class Scores(Attributes):
     """
 
     cdef ModelFile _model
-    # (size + 1, ld) scores of labels: the last row is for the next item; and marginals,
-    # NULL before the first call of `_marginals`
+    # _theta: scores of labels, (size + 1, ld), where the last row is for the next item.
+    # _scratch: marginals and further sums, NULL before the first call of `_marginals`.
     cdef double* _theta
     cdef Py_ssize_t _row_room, _size
     cdef double* _scratch

@@ -49,7 +49,7 @@ class ItemSequence(AttributeList):
         super().__init__(pyseq)
 
     def items(self) -> list[dict[str, float]]:
-        """Attributes of each item, with the last value if one occurs twice.
+        """Attributes of each item, with the last value of an attribute that repeats.
 
         Returns
         -------
