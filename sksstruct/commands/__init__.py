@@ -1,6 +1,6 @@
 """Command line: ``sksstruct train``, ``tag``, ``export`` and ``map``.
 
-Each command has a module, which adds its parser and runs it. `_reading.py` reads files
+Each command has a module, with its parser and its function. `_reading.py` reads files
 of columns, `_models.py` reads and evaluates models, and `_column_tagger.py` labels by a
 model of CRFsuite without importing scikit-learn, so that ``tag`` starts at once.
 """
@@ -29,8 +29,8 @@ def main(arguments=None):
     Returns
     -------
     code : int
-        0, or 1 if `map` found no labeling, 2 if the input is wrong, or 130 after
-        an interrupt.
+        0, or 1 if `map` found no labeling or the reader of the output is gone, 2 if the
+        input is wrong, or 130 after an interrupt.
     """
     parser = argparse.ArgumentParser(
         prog="sksstruct", description="Structured prediction from the command line."

@@ -23,9 +23,10 @@ _STEPS = ["ColumnFeatures", "SequenceVectorizer", "ChainCRF"]
 _FORMAT = "sksstruct tagger", 1
 # Sentences whose scores are in memory at the same time.
 _BLOCK = 500
-# Bytes of a dense table of weights; larger ones may be sparse in a `ChainCRF`.
+# Largest number of bytes of a table of weights; larger tables may be sparse in a
+# `ChainCRF`.
 _SMALL = 2**26
-# Parameters and fitted attributes that this class requires.
+# Parameters and fitted attributes that `JsonTagger` requires.
 _CHAIN = {
     "order": 1,
     "risk": "sequence",
@@ -43,7 +44,7 @@ _FITTED = {
 
 
 class JsonTagger:
-    """The labels that `sksstruct.Tagger.from_json` gives, from the same file.
+    """Tagger with the labels of the tagger that `sksstruct.Tagger.from_json` reads.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ class JsonTagger:
         theta[offsets[:-1]] += self._start
         theta[offsets[1:] - 1] += self._end
         codes = np.empty(len(theta), dtype=np.int32)
-        # all chains have table 0, and the same one for all pairs of neighbors
+        # every chain has the transitions of table 0, at all of its positions
         same, scores = np.zeros(len(X), dtype=np.intp), np.empty(len(X))
         find_each(
             len(self._labels), theta, offsets, self._transitions, same, same, codes,

@@ -8,7 +8,7 @@ from sksstruct.utils._simd cimport sks_scores_f64
 def write_label_scores(const double[::1] values, const int32_t[::1] features,
                        const int64_t[::1] rows, const double[:, ::1] weights,
                        const double[::1] bias, double[:, ::1] out):
-    """Write the bias + the rows times the weights, rounded as `GivenChain` does.
+    """Write bias plus rows times weights, with the same rounding as `GivenChain`.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def load_model(name):
         return joblib.load(name)
     except OSError:
         raise
-    except Exception as error:  # unpickling may raise any
+    except Exception as error:  # unpickling may raise any exception
         with open(name, "rb") as file:
             if file.read(4) == b"lCRF":
                 raise ValueError(
@@ -47,7 +47,10 @@ def load_model(name):
 
 
 def load(name):
-    """Read a tagger of columns from a file of ``sksstruct train``."""
+    """Read a tagger with `ColumnFeatures` from a file of ``sksstruct train``.
+
+    Raises ValueError if the file holds another model.
+    """
     tagger = load_model(name)
     if not isinstance(tagger, Tagger) or not isinstance(tagger[0], ColumnFeatures):
         raise ValueError(f"{name} is not a model that 'sksstruct train' wrote")
@@ -70,5 +73,5 @@ def report(tagger, X, y):
 
 
 def labeled(sentences):
-    """Split sentences into their columns and the last column, the labels."""
+    """Split the last column, the labels, from the other columns of sentences."""
     return [s[:-1] for s in sentences], [s[-1] for s in sentences]

@@ -149,7 +149,8 @@ def _seconds_of_process():
             fields = file.read().rpartition(b")")[2].split()
         started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
         seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - started
-        # imports take no minute: such a system counts from another moment
+        # imports take less than a minute: with a larger difference, the system counts
+        # from another moment
         return seconds if used <= seconds < used + 60.0 else used
     except (OSError, AttributeError, IndexError, ValueError):
         return used
@@ -163,7 +164,7 @@ def _seconds_left(limit, elapsed):
 
 
 def _show(options, result, shown):
-    """Write the labeling and print the score and the bound; the exit code."""
+    """Write the labeling, print the result, and return the exit code."""
     code = 0 if result.score > -math.inf else 1
     if code == 0:
         folder, name = os.path.split(options.file)

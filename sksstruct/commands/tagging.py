@@ -87,7 +87,7 @@ def run_train(options):
     vectorizer = SequenceVectorizer(min_count=options.min_count)
     crf = ChainCRF(**_parameters(options, len(X)))
     if columns.has_pairs_:
-        # an error here, and not after the training
+        # checked here, and not after the training
         if options.model.endswith(".crfsuite"):
             raise ValueError(f"{options.model}: CRFsuite has no B lines of templates")
         crf.set_params(transition_features="B")
