@@ -69,6 +69,6 @@ def boundaries_of(classes):
         changes = ~np.eye(len(classes), dtype=bool)
         return changes, changes
     begins, inside = labels.begins(), labels.parts != OUTSIDE
-    # a segment goes on into a label that is inside and does not begin a segment
+    # a segment continues into a label that is inside and does not begin a segment
     goes_on = inside & ~begins
     return inside[:, None] & ~goes_on, begins

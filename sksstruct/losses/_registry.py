@@ -34,7 +34,7 @@ class Registry:
         ValueError
             If there is no loss of that name.
         TypeError
-            If it is neither a name nor such an object.
+            If `loss` is neither a name nor an object of the kind.
         """
         if isinstance(loss, str):
             if loss not in self.makers:
