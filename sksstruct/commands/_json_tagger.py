@@ -1,7 +1,7 @@
 """A tagger of columns by a model in JSON, without scikit-learn and SciPy.
 
-It has the weights of a `ChainCRF` of the first order without constraints, in double
-precision. Files of other models are left to `sksstruct.Tagger.from_json`.
+The tagger has the weights of a `ChainCRF` of the first order without constraints, in
+double precision. Files of other models are left to `sksstruct.Tagger.from_json`.
 """
 
 import json
@@ -21,7 +21,7 @@ UNREADABLE = (
 )  # fmt: skip
 _STEPS = ["ColumnFeatures", "SequenceVectorizer", "ChainCRF"]
 _FORMAT = "sksstruct tagger", 1
-# Sentences whose scores are in memory at the same time.
+# Number of sentences whose scores are in memory at the same time.
 _BLOCK = 500
 # Largest number of bytes of a table of weights; larger tables may be sparse in a
 # `ChainCRF`.
@@ -158,7 +158,7 @@ def _numbers(values, n):
 
 
 def _table(part, n_rows, n_columns):
-    """A dense table of the stored values of its rows."""
+    """A dense table from the counts, columns and values of stored entries by row."""
     counts, columns = (
         np.array(part[key] or np.zeros(0, int)) for key in ("counts", "columns")
     )

@@ -68,7 +68,7 @@ def run_tag(options):
         least=1 + options.test,
         keep_docstart=not options.test,
     )
-    # a file without tokens is written as it is
+    # a file without tokens has an empty output, and no number of columns to check
     n_found = len(sentences[0]) if sentences else n_columns
     if n_columns is None:
         n_columns = n_found - options.test

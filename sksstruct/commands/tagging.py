@@ -96,7 +96,7 @@ def run_train(options):
     try:
         tagger.fit(X, y)
     except KeyboardInterrupt:
-        # an interrupted fit leaves its weights, unless it came before the first ones
+        # an interrupted fit sets its last weights, unless there were none yet
         if not hasattr(crf, "coef_"):
             raise
         code = 130
@@ -126,7 +126,7 @@ def _parameters(options, n):
             raise ValueError("--c1 and --c2 are for the likelihood, without --alpha")
         c1 = 0.0 if options.c1 is None else options.c1
         c2 = 1.0 if options.c2 is None else options.c2
-        # only the regularization of CRFsuite: all weights exist
+        # take only the regularization from these parameters: all weights exist
         same = crfsuite_parameters(n, c1=c1, c2=c2)
         parameters = {name: same[name] for name in ("alpha", "l1_ratio")}
         parameters["loss"] = "log"

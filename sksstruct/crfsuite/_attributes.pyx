@@ -23,7 +23,7 @@ cdef class Attributes:
         free(self._name)
 
     cdef int add(self, const char* name, Py_ssize_t size, double value) except -1:
-        """Add an attribute, whose name has `size` bytes with the zero at its end."""
+        """Add an attribute; its name has `size` bytes, including a zero at the end."""
         raise NotImplementedError
 
     cdef int end_item(self) except -1:

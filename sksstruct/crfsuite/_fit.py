@@ -115,7 +115,7 @@ def _items(data):
 
 
 def _summed(pairs):
-    """Attributes of an item, with the sum of the values if one occurs twice."""
+    """Dict of the attributes of an item; values of a repeated attribute are summed."""
     item = dict(pairs)
     if len(item) < len(pairs):
         item = dict.fromkeys(item, 0.0)
@@ -125,7 +125,7 @@ def _summed(pairs):
 
 
 def _in_order(model, labels):
-    """The model with its labels in this order."""
+    """The model with its labels in the order of the list `labels`."""
     places = np.array([model.labels.index(label) for label in labels])
     return CRFsuiteModel(
         labels,

@@ -16,7 +16,7 @@ _HELP = {
     "max_iterations": "Most passes over the data",
 }
 _UNUSED = "Accepted and not used: training stops near the optimum without it"
-# Defaults of the parameters, for all algorithms and for each.
+# Defaults of the parameters that all algorithms have, and of those of each algorithm.
 _COMMON = {
     "feature.minfreq": 0.0,
     "feature.possible_states": False,

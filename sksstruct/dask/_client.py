@@ -10,7 +10,7 @@ from sksstruct.utils.entries import taken
 
 @dataclass(eq=False, repr=False)
 class OnCluster:
-    """Mixin of estimators with the parameters of a local one, and `client`.
+    """Mixin of estimators with the parameters of a local estimator, and `client`.
 
     Class attributes
     ----------------

@@ -135,7 +135,7 @@ def _n_positions(X, y, sample_weight):
 
 
 def _n_rows(X, y, sample_weight):
-    """As `_n_positions`; y may be lists of segments, so X gives the lengths."""
+    """Total weight of the known positions of a part, of which X gives the lengths."""
     return _n_known(SegmentInputs.read(X).packed.lengths, y, sample_weight)
 
 

@@ -101,8 +101,8 @@ def pack(value):
         arrays.append(array.raw())
         return False
 
-    # pickle once, as Dask would serialize each object, which dominates for short
-    # messages
+    # pickle once: Dask would serialize each object, which takes most of the time of a
+    # short message
     return [pickle.dumps(value, protocol=5, buffer_callback=is_short), *arrays]
 
 
@@ -117,7 +117,8 @@ class Host:
     Attributes
     ----------
     blocks : dict of int to tuple
-        For each number of a block the ticket of the last call, and the block.
+        For each number of a block the ticket of the last call of the block, and the
+        block.
     shared : dict
         Objects that all blocks of the worker share.
     """

@@ -70,7 +70,7 @@ class Keywords:
             self._tokens.fail(f"{name!r} must have 2 variables, got {len(scope)}")
 
     def _compare(self, name, scope):
-        """x >= y + constant, and so on; violations cost their size, above delta top."""
+        """x >= y + constant, and so on: a violation is the cost, or top above delta."""
         self._pair(name, scope)
         constant, delta = self._number(), self._number()
         x, y = self._states(scope)

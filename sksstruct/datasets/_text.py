@@ -48,7 +48,7 @@ def read_bytes(path):
 
 @contextlib.contextmanager
 def tokens_of(path, data=None):
-    """Tokens of a file, or of its text `data`; errors name the file and the line."""
+    """Context with the tokens of a file, or of its text; errors name file and line."""
     name = os.fspath(path)
     tokens = Tokens(read_bytes(path) if data is None else data, name)
     with reading(name, lambda: f", line {tokens.line()}"):
@@ -67,7 +67,7 @@ def blank_comments(data):
 
 @contextlib.contextmanager
 def open_write(path):
-    """Text stream that is written to the file, compressed by its suffix, at the end."""
+    """Context with a text stream, whose text is then written, compressed by suffix."""
     path = Path(os.fspath(path))
     text = io.StringIO()
     yield text

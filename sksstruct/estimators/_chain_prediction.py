@@ -39,7 +39,7 @@ def _above(weights, threshold):
 
 
 def check_probabilistic(estimator, what, error):
-    """Raise `error`, which begins with `what`, if the tagger has no probabilities."""
+    """Raise `error` if the tagger has no probabilities; `what` begins the message."""
     # the loss of the last fit counts: the parameter may have changed since
     if not loss_of(estimator).is_likelihood and estimator._temperature is None:
         loss = estimator._loss or estimator.loss

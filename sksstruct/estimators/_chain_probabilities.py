@@ -256,7 +256,7 @@ class ChainProbabilities(ChainPrediction):
         )
 
     def _explain(self, X, t, *, known=None, excluded=None, forbidden_transitions=None):
-        """`explain` for a list of one sequence."""
+        """Implement `explain`, for a list of one sequence."""
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         if "score_parameters_" in vars(self):
             raise ValueError(

@@ -165,7 +165,7 @@ def _pairs(bounds):
 
 
 def _check_mark(i, sequence, name, place):
-    """Refuse a feature with the name of a mark, unless it is 1 at its place only."""
+    """Refuse a feature named like a mark, unless its only value is a 1 at the mark."""
     found = {t: item[name] for t, item in enumerate(sequence) if item.get(name)}
     if sequence and found != {range(len(sequence))[place]: 1.0}:
         end = "last" if place else "first"

@@ -1,8 +1,8 @@
 """Choice of alpha, of the scaling of pairs and of thresholds by held-out samples.
 
-`MultilabelPairwise` fits the model to the training part of each fold, for one value of
-alpha or of the scaling after the other (a trial), and compares the F1 and accuracy of
-the held-out labels in units of their standard errors.
+A trial fits the model to the training part of each fold, with one value of alpha and
+one of the scaling. `MultilabelPairwise` compares the F1 and accuracy of held-out labels
+between trials, in units of standard errors.
 """
 
 import time
@@ -42,8 +42,8 @@ FACTORS = {
     "hinge": (2.0, 0.5, 0.1),
     "log": (0.5, 0.1, 0.02),
 }
-# Largest number of factors below these. Each of them is tried only if the factor before
-# it is the best by far.
+# Largest number of factors that are tried below those in FACTORS. Each of them is tried
+# only if the factor before it is the best by far.
 MOST_SMALLER = 2
 # A factor is the best by far if the measure of the target exceeds that of the best
 # larger factor by this many standard errors.
@@ -60,8 +60,8 @@ NEW_PAIRS = 0.1
 WORST = -0.5
 # Pairs are used only if the mean gain exceeds this number of standard errors.
 LEAST_GAIN = 0.5
-# No more values of alpha, or of the scaling, are tried if the mean gain of the last one
-# over the best one, in standard errors, is below this.
+# No more values of alpha, or of the scaling, are tried if the mean gain of the last
+# value over the best value, in standard errors, is below this.
 HOPELESS = -2.0
 # The columns of `measures`.
 MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
@@ -156,7 +156,7 @@ class Outcome:
 
 
 class Trials:
-    """Fits to the training part of every fold, for one pair of values at a time."""
+    """Fits to the training parts of folds, for a factor of alpha and a scaling each."""
 
     def __init__(self, estimator, spec, examples):
         self.estimator, self.spec = estimator, spec
@@ -312,7 +312,7 @@ class Trials:
         return left if left is None else left / (len(self.parts) - number)
 
     def labels(self, scaling):
-        """Train all folds; return labels of held-out samples, and their target."""
+        """Train all folds; return labels of held-out samples, and the `Target` used."""
         spec, sets, scores, n_jobs = self.spec, [], [], self.estimator.n_jobs
         pairs = spec.label_pairs_ if scaling > 0.0 else spec.label_pairs_[:0]
         exact, by_gdmm = spec._exact, self.estimator.inference == "gdmm"

@@ -41,7 +41,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     labelings = spec._outputs(X, y)
     seen, total = (0.0 if fresh else spec._total), float(weight.sum())
     spec._total = seen + total
-    # mean length of all sequences so far
+    # update the mean length of all sequences so far
     size = float(np.average(X.packed.lengths, weights=weight))
     spec.mean_size_ = (seen * spec.mean_size_ + total * size) / (seen + total)
     model = spec._bind((X, labelings, weight / (seen + total)))

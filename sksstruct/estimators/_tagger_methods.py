@@ -202,7 +202,7 @@ class TaggerMethods:
 
 
 class TaggerInside(TaggerMethods):
-    """Methods that export the fitted tagger inside a meta-estimator, or its weights.
+    """Methods of meta-estimators that export the tagger inside, or show its weights.
 
     `sksstruct.Tagger` has other definitions of these methods, for all of its steps.
     """

@@ -227,7 +227,7 @@ def set_attributes(estimator, problem, result, validation=None):
 
 
 def replace_attributes(estimator, attributes):
-    """Set fitted attributes, and delete attributes of an earlier fit not among them.
+    """Set fitted attributes, and delete all other attributes of an earlier fit.
 
     Attributes that a subclass has set by itself stay.
     """

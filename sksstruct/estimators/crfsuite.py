@@ -10,7 +10,7 @@ _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 # Its objective then exceeds the optimum by a share of about `_TOL`.
 _TOL = 1e-4
 # With c1 alone, CRFsuite stops further from the optimum, as its iterations gain little.
-# Without regularization, the optimum is often zero.
+# Without regularization, the optimum is often zero, so that a share of it is tiny.
 _TOL_OF_L1, _TOL_OF_NOTHING = 2e-3, 1e-8
 
 

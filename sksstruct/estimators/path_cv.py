@@ -70,7 +70,7 @@ def _refit(last, X, y, sample_weight, parameters):
 
 
 def _of_best(best):
-    """Attributes of a search that its best estimator determines, if it is fitted."""
+    """Attributes of a search that a fitted best estimator determines, as a dict."""
     if best is None or not hasattr(steps_of(best)[1], "n_iter_"):
         return {}
     names = "n_features_in_", "feature_names_in_"

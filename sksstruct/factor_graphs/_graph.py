@@ -170,8 +170,8 @@ class FactorGraph(Versioned):
     def _add_factors(self, factors, tables):
         """Set the factors of three or more variables; append new tables to `tables`.
 
-        Factors of one variable are added to its scores. Factors of two variables are
-        returned, as (variable, variable, table).
+        Factors of one variable are added to the scores of the variable. Factors of two
+        variables are returned, as (variable, variable, index of the table).
         """
         scopes, of_factor, pairs = [], [], []
         index = {id(table): t for t, table in enumerate(tables)}

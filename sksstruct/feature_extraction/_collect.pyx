@@ -41,7 +41,7 @@ cdef enum:
     ENOUGH = 512
     # initial capacity for positions
     FEW = 64
-    # size of the cache of prefixes by the address of their name
+    # logarithm and size of the cache of prefixes by the address of their name
     RECENT_BITS = 7
     RECENT = 128
 

@@ -126,7 +126,7 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
         features : list of list of list of str
             Attributes of the tokens of each sentence.
         """
-        # check_is_fitted alone would take a fifth of the time of a sentence
+        # check_is_fitted alone would take a fifth of the time to transform a sentence
         if "n_columns_" not in vars(self):
             check_is_fitted(self)
         check_iterable(X)

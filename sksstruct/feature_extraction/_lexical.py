@@ -107,7 +107,7 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
         return Memo(look_up)
 
     def _add(self, X, words, offsets, values):
-        """Sentences whose tokens have their own values and those of their neighbors."""
+        """Sentences with the values of each token and of its neighbors added to it."""
         names = [(f"{self.name}[{d}]", d) for d in sorted({0, *map(int, self.window)})]
         # for tokens that are lists of strings, values are joined with the name
         joined = [
@@ -154,7 +154,7 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
         -------
         %(with_attributes)s
         """
-        # check_is_fitted alone takes longer than a short sentence
+        # check_is_fitted alone takes longer than to transform a short sentence
         if self._result not in vars(self):
             check_is_fitted(self, self._result)
         words, offsets = words_of(X, self.word)

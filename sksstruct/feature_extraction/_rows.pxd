@@ -8,7 +8,7 @@ from sksstruct.feature_extraction._vocabulary cimport Feature
 cdef class Rows:
     cdef bint _single
     cdef int32_t* _indices
-    # the array of the type of the values; the other one is NULL
+    # the values, in the array of their type; the other array is NULL
     cdef float* _values32
     cdef double* _values64
     cdef int64_t* _ends

@@ -27,7 +27,8 @@ _BLOCK = 1000
 # A vectorizer read from a file of CRFsuite warns if it knows at most this share of the
 # features.
 _FEW = 0.05
-# Smallest number of features for a warning, unless another separator explains it.
+# Smallest number of features for a warning, unless another separator explains why they
+# are unknown.
 _SURE = 20
 # Number of entries whose columns are counted in one call.
 _COUNTED = 2**22
@@ -254,7 +255,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         return keep
 
     def _keep_columns(self, columns):
-        """Drop the features of all other columns; return the names of those kept."""
+        """Keep only the features of some columns; return the names of the features."""
         names = [self.feature_names_[j] for j in columns.tolist()]
         self.counts_ = self.counts_[columns]
         self._keep_names(FeatureNames(names, self._names.spellings), Vocabulary(names))
@@ -304,7 +305,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         X_new : PackedSequences
             One CSR array for each sequence, all stored in one array.
         """
-        # check_is_fitted alone would take longer than a sentence
+        # check_is_fitted alone would take longer than to transform a sentence
         if "counts_" not in vars(self):
             check_is_fitted(self, "counts_")
         if type(self.separator) is not str or self.dtype is not np.float64:

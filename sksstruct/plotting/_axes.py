@@ -69,7 +69,7 @@ class Display:
     figure_: Figure
 
     def _axes(self, ax):
-        """Return the axes to draw on, or new axes for None, after storing them."""
+        """Store and return the axes to draw on; with None, new axes."""
         # imported only when something is drawn
         import matplotlib.pyplot as plt
 

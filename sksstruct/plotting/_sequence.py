@@ -207,7 +207,7 @@ class SequenceDisplay(Display):
 
 
 def _several(true):
-    """The labels that may be true, as a list: it is empty if no label is known."""
+    """List of the labels that may be true, which is empty if no label is known."""
     if isinstance(true, Set):
         return list(true)
     return [] if true is None else [true]

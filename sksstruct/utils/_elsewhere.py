@@ -5,7 +5,7 @@ from typing import ClassVar
 
 
 class NamesOthers:
-    """Mixin: for unknown parameters known from other packages, the error gives advice.
+    """Mixin: errors on parameters that only other packages have give advice.
 
     A class lists such parameters in `_elsewhere`, in addition to those of its bases.
     """

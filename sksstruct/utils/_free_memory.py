@@ -36,7 +36,7 @@ def _available():
 
 
 def _in_group():
-    """Return what a container may still use, with file caches; None without a limit."""
+    """Return the free memory of a container, file caches included; None: no limit."""
     try:
         limit = (_GROUP / "memory.max").read_text().strip()
         if limit == "max":

@@ -27,8 +27,8 @@
    `sks_table`. Extensions that cimport `_simd` get the table's address from Cython: a
    call loads a pointer and jumps to it. Other architectures have a single level,
    `baseline`, compiled for the target. A new kernel is defined in the header of its
-   family, listed below, and declared in `_simd.pxd`; the C compiler reports an error if
-   these three differ.
+   family, listed below, and declared in `_simd.pxd`; the C compiler compares these
+   three.
 
    Padding: every table is stored with rows of `ld` doubles, where ld is 4 or a multiple
    of 8 (see utils._layout.padded_length), so that all loops run over whole vectors,

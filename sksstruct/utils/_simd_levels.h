@@ -55,11 +55,11 @@ static uint64_t sks_saved_registers(void)
 /* The highest level that runs here: 0 is the baseline, 1 AVX2, 2 AVX-512. */
 static int sks_highest_level(void)
 {
-    /* FMA, MOVBE, OSXSAVE, AVX, F16C */
+    /* bits of FMA, MOVBE, OSXSAVE, AVX, F16C */
     const uint32_t basic = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29;
-    const uint32_t avx2 = 1u << 3 | 1u << 5 | 1u << 8; /* BMI1, AVX2, BMI2 */
+    const uint32_t avx2 = 1u << 3 | 1u << 5 | 1u << 8; /* bits of BMI1, AVX2, BMI2 */
     const uint32_t lzcnt = 1u << 5;
-    /* F, DQ, CD, BW, VL */
+    /* bits of the parts F, DQ, CD, BW, VL of AVX-512 */
     const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
     uint32_t first[4], seventh[4], extended[4];
     uint64_t saved;

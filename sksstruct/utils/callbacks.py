@@ -12,8 +12,8 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 if TYPE_CHECKING:
     from sklearn.callback import CallbackSupportMixin
 
-    # annotated here: scikit-learn has no annotations, so that the type of a decorated
-    # method would be Any
+    # for type checkers: scikit-learn's function has no annotations, so that the type of
+    # a decorated method would be Any
     def with_callbacks(method: _Decorated, /) -> _Decorated:
         """Call callbacks around `fit`, whose signature stays the same."""
 

@@ -16,7 +16,7 @@ from sksstruct.utils._clock import Clock, OutOfTime
 LITTLE = 2**18
 
 
-# Seconds of each thread's last call of `run_in_chunks` that was not little work.
+# Seconds of each thread's last long call of `run_in_chunks`, of `LITTLE` or more work.
 _LAST = local()
 
 
@@ -31,7 +31,7 @@ def timed_sweeps():
 
 
 def seconds_of_sweep():
-    """Return the seconds of this thread's last `run_in_chunks`; 0 if it was little."""
+    """Return the seconds of this thread's last long `run_in_chunks`, or zero."""
     return getattr(_LAST, "seconds", 0.0)
 
 
