@@ -59,7 +59,10 @@ def maximize_on_simplex(gram, linear, start, rounds=10):
 
 
 def _pair_step(gram, slope, x, best):
-    """Return x after the best step from the worst positive entry to the best entry."""
+    """Return x after the best step from the worst positive entry to the best entry.
+
+    Returns None if there is no gain.
+    """
     worst = int(np.argmin(np.where(x > 0, slope, np.inf)))
     bend = gram[best, best] - 2 * gram[best, worst] + gram[worst, worst]
     gain = slope[best] - slope[worst]
@@ -73,7 +76,10 @@ def _pair_step(gram, slope, x, best):
 
 
 def _climb(gram, linear, x, face):
-    """Move from x to the maximum on a face, or to the edge of the face before it."""
+    """Move x to the maximum on a face; return x and its face.
+
+    Entries that would become negative on the way are set to zero, and leave the face.
+    """
     for _ in range(3 * len(x) + 10):
         index = np.flatnonzero(face)
         m = len(index)

@@ -24,9 +24,9 @@ from sksstruct.utils._param_validation import Count
 
 # Number of passes without a rise of the lower bound after which the run ends.
 _MAX_IDLE = 10
-# With bounds: largest number of Newton steps.
+# Largest number of Newton steps if weights have bounds.
 _NEWTON = 50
-# With bounds: change of beta that ends Newton's method, near floating-point precision.
+# Change of beta that ends Newton's method, near floating-point precision.
 _SAME = 1e-14
 
 
@@ -167,9 +167,9 @@ class Bundle:
         """Maximize the dual over beta; return its value without the linear term.
 
         With lower <= w <= upper the dual is <b, beta> + min_w <A beta, w> + alpha/2
-        |w|^2. The minimizing w is -A beta / alpha, truncated: the dual is quadratic as
-        long as the same weights are at their bounds (Newton's method, with an exact
-        line search).
+        |w|^2. The minimizing w is -A beta / alpha, truncated. The dual is quadratic as
+        long as the same weights are at their bounds, and is maximized by Newton's
+        method with an exact line search.
         """
         box, k = self.box, self.box.index
         # entries of the planes for the weights with bounds, which are few
@@ -224,7 +224,7 @@ def _entries(plane, index, n_weights):
 
 
 class LineDual:
-    """The minimum on the line from the last minimum to the newest plane."""
+    """The dual point of a line search: a mean plane that moves to each new plane."""
 
     def __init__(self, alpha, zero, box=None):
         self.alpha, self.box = alpha, box

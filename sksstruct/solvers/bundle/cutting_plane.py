@@ -2,8 +2,8 @@
 
 Minimizes alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
 labelings, adds the labelings that the oracle returns at the minimum, and repeats until
-their H_i is little above the largest H_i in the set (Tsochantaridis et al., 2005,
-Algorithm 1).
+the H_i of the new labelings is little above the largest H_i in the set (Tsochantaridis
+et al., 2005, Algorithm 1).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -37,8 +37,8 @@ class CuttingPlane(Solver):
 
     Every pass calls the oracle on all examples, adds the labelings that violate their
     margin most to the working sets, and solves the problem restricted to these sets
-    almost to its optimum, by pairwise coordinate steps [1]_. Of all solvers, it needs
-    the fewest oracle calls for a small gap. Use it if the oracle is expensive.
+    almost to its optimum, by pairwise coordinate steps [1]_. Of all solvers, this one
+    needs the fewest oracle calls for a small gap. Use it if the oracle is expensive.
 
     Parameters
     ----------

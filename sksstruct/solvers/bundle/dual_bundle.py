@@ -22,7 +22,7 @@ class DualBundle:
     the hinge itself. Loss and gradient are linear in the mean parameters, and the
     entropy is concave, so that the value of a combination is at least the same
     expression in combined terms. Near the optimum, the gradient of a single point is
-    noise that a small alpha amplifies, and a combination averages it out.
+    noise that a small alpha amplifies, and a combination averages this noise out.
 
     Parameters
     ----------

@@ -7,15 +7,15 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct ActiveLabels:
-    # active labels of a variable v: the observed label first; labels never leave
+    # active labels of a variable v: the observed label first; none is removed
     int32_t size, capacity
-    # pairs of the variable
+    # number of pairs and cliques of the variable
     int32_t degree
     int32_t* label
     double* q
-    # for each label, the sum over the variable's pairs f of M_vf q_f + u_vf
+    # for each label, the sum of M_vf q_f + u_vf over the variable's pairs and cliques f
     double* total
-    # score without messages when it was last computed; NAN if it never was
+    # the score without messages that was last computed; NAN before the first one
     double* score
 
 
@@ -24,14 +24,15 @@ cdef struct PairEnd:
     ActiveLabels* labels
     # for each active outcome of the pair, the place of its label in `labels`
     int32_t* place
-    # M_vf q_f and u_vf, an entry for each of the labels
+    # M_vf q_f and u_vf: an entry for each place in `labels`, up to this capacity
     int32_t capacity
     double* marginal
     double* u
 
 
 cdef struct ActiveOutcomes:
-    # active outcomes of a pair f: the observed outcome first; outcomes with q = 0 leave
+    # active outcomes of a pair f: the observed one first; `deactivate_outcomes` removes
+    # outcomes with q = 0
     int32_t size, capacity
     # the model's number of each outcome
     int32_t* entry

@@ -4,7 +4,7 @@ Only an active outcome may have probability q_f(y_f) > 0, and few outcomes are a
 whatever the size of the domain. Each variable lists the labels that were ever active.
 The outcomes of its pairs, and the pairs' marginals and multipliers, refer to labels by
 their place in this list, so that a message is found without a search. Labels therefore
-keep their places even with q = 0, while outcomes of pairs leave.
+keep their places even with q = 0, while outcomes of pairs are removed.
 
 All lists lie in one arena: a visit touches the lists of a factor and its neighbors,
 which are close together in memory if they were allocated together.
@@ -109,7 +109,7 @@ cdef void deactivate_outcomes(ActiveOutcomes* outcomes,
 cdef int largest_overlap(const ActiveOutcomes* outcomes) noexcept nogil:
     """Bound the largest eigenvalue of sum_v M_vf^T M_vf on the active outcomes.
 
-    Entry (k, j) of the matrix is the number of ends at which outcomes k and j have the
+    Entry (k, j) of this matrix is the number of ends at which outcomes k and j have the
     same label. Its largest row sum is a bound: 2 for outcomes that share no label. The
     paper's bound (Section 5.1) is twice the number of outcomes.
     """

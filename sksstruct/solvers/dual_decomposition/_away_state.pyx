@@ -7,10 +7,11 @@ whichever has the steeper slope (17). The line search is exact, as the objective
 quadratic: its curvature along a direction is the difference of the slopes before and
 after a whole step. A pass ends with the first step that does not drop a basis.
 
-The multipliers move by at most rho eta |M q_f - q_v|^2, and by less if the minimization
-lags behind by more: otherwise the multipliers would circle about a point far from the
-optimum, which the bound of eta in Theorem 1 prevents with constants that are unknown in
-practice. The slope towards the best basis bounds the lag.
+A whole step of the multipliers raises the augmented Lagrangian by the violation
+sum_i p_i rho sum |M_vf q_f - q_v|^2. The slope towards the best basis bounds the
+decrease that is left to the minimization; if this bound exceeds the violation, the
+step is shortened. Otherwise the multipliers would oscillate around a point far from the
+optimum; Theorem 1 prevents this by a bound of eta, whose constants are unknown.
 
 Factors are numbered: variables first, then pairs. Gains and directions of their active
 outcomes lie in flat arrays, in which each factor has an offset.
@@ -35,18 +36,19 @@ cdef class AwayGDMMState(GDMMState):
     Attributes
     ----------
     n_bases : int
-        Number of active bases, those with a coefficient.
+        Number of active bases: the bases with a positive coefficient.
     """
 
     cdef readonly Py_ssize_t n_bases
     cdef Py_ssize_t _n_factors, _capacity, _gains_capacity
-    # a row for each active basis, with the place of its outcome in the list of each
-    # factor
+    # a row for each active basis: for each factor, the place of the basis's outcome in
+    # the factor's list
     cdef int32_t* _bases
     cdef double* _coefficients
-    # the basis of the best outcomes
+    # the basis of the best outcomes, as such a row
     cdef int32_t* _best
-    # for active outcomes: offset of each factor, gains, and the direction
+    # the offset of each factor in the flat arrays; gains and direction of all active
+    # outcomes
     cdef Py_ssize_t* _offsets
     cdef double* _gains
     cdef double* _direction
@@ -54,8 +56,7 @@ cdef class AwayGDMMState(GDMMState):
     def __cinit__(self, FactorModel model, alpha, rho):
         self._n_factors = model.n_variables + model.n_pairs
         self._reserve_bases(8)
-        # initially the basis of the observed outcomes, which have place 0 in their
-        # lists
+        # the first basis has the observed outcomes, which have place 0 in their lists
         memset(self._bases, 0, self._n_factors * sizeof(int32_t))
         self._coefficients[0] = 1.0
         self.n_bases = 1
@@ -100,8 +101,8 @@ cdef class AwayGDMMState(GDMMState):
         """
         cdef double violation = self._violation()
         # A whole step raises the augmented Lagrangian by `violation`. The step is
-        # reduced in proportion if the minimization lags behind by more (`block_gap`).
-        # The step stays positive, so that no violation persists.
+        # reduced by the ratio to the slope towards the best basis (`block_gap`) if this
+        # slope is larger. The step stays positive, so that no violation persists.
         if violation < self.block_gap:
             eta *= violation / self.block_gap
         GDMMState.update(self, eta)
@@ -130,8 +131,8 @@ cdef class AwayGDMMState(GDMMState):
         """Make one step; return whether it dropped a basis."""
         cdef Py_ssize_t worst
         cdef double current, towards_slope, away_slope, longest
-        # oracles first: the best outcome of every factor is then active, so that its
-        # gain is computed with all others
+        # the oracles activate the best outcome of every factor before gains of active
+        # outcomes are computed
         self._find_labels(parts)
         self._find_pairs(linear)
         self._compute_gains(True)
@@ -141,7 +142,7 @@ cdef class AwayGDMMState(GDMMState):
         towards_slope = self._basis_gain(self._best) - current
         away_slope = current - self._basis_gain(self._basis(worst))
         self.block_gap = towards_slope
-        # with one basis left, the only direction is towards another basis
+        # a point that is a single basis cannot move away from this basis
         if towards_slope >= away_slope or self.n_bases == 1:
             self._set_direction(self._best, 1.0)
             self._step_towards(self._search_line(towards_slope, 1.0))
@@ -181,7 +182,7 @@ cdef class AwayGDMMState(GDMMState):
 
     cdef bint _step_away(self, Py_ssize_t worst, double step,
                          double longest) except -1:
-        """Take coefficient from the worst basis; return whether it is dropped."""
+        """Lower the coefficient of the worst basis; return whether this drops it."""
         cdef Py_ssize_t basis
         cdef double total = 0.0
         if step == 0.0:
@@ -234,7 +235,7 @@ cdef class AwayGDMMState(GDMMState):
         cdef int32_t label = 0
         for variable in range(self.model.n_variables):
             labels = &self._labels[variable]
-            # the point and the messages stay fixed until all oracles have been asked
+            # activating labels changes neither the point nor the messages
             self._reserve(labels.size + 2)
             gains = self._scratch.score
             self._variable_gains(variable, gains)
@@ -263,7 +264,11 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _compute_gains(self, bint find_best) except -1:
-        """Compute gains of active outcomes times p_i; find each factor's best."""
+        """Compute gains of active outcomes times p_i.
+
+        With `find_best`, the place of the best outcome of each factor is written to
+        `_best`.
+        """
         cdef Py_ssize_t n = self.model.n_variables, i, variable, pair, k
         cdef ActiveOutcomes* outcomes
         cdef double weight
@@ -299,7 +304,8 @@ cdef class AwayGDMMState(GDMMState):
             total += (self._labels[factor].size if factor < n
                       else self._outcomes[factor - n].size)
         self._offsets[self._n_factors] = total
-        # never within a step, as outcomes become active only before it
+        # only the first call in a step may enlarge the arrays: the direction, which
+        # later calls must keep, is set after the last outcome has become active
         if self._gains_capacity < total:
             resize(<void**> &self._gains, 2 * total * sizeof(double))
             resize(<void**> &self._direction, 2 * total * sizeof(double))
@@ -324,7 +330,7 @@ cdef class AwayGDMMState(GDMMState):
         """Return the active basis with the least gain (16), the first of several."""
         cdef Py_ssize_t basis, worst = 0
         cdef double gain, least = self._basis_gain(self._bases)
-        # all gains are recomputed, as every step changes them
+        # the gains of all bases are recomputed, as every step changes them
         for basis in range(1, self.n_bases):
             gain = self._basis_gain(self._basis(basis))
             if gain < least:
@@ -451,8 +457,7 @@ cdef int32_t argmax(Py_ssize_t n, const double* values) noexcept nogil:
     """Return the place of the largest of n values, the first of several."""
     cdef Py_ssize_t k
     cdef int32_t best = 0
-    # a tie with the observed outcome, which comes first, is decided for the observed
-    # one
+    # the observed outcome, which comes first, wins ties
     for k in range(1, n):
         if values[k] > values[best]:
             best = <int32_t> k

@@ -30,8 +30,8 @@ cdef class BinaryBlocks:
     cdef public double rho, ignore
     cdef readonly double block_gap
     cdef readonly int64_t calls, n_active
-    # sum over labels of (change of q_j)^2 in the last pass, times the number of active
-    # pairs of the label
+    # sum over the steps of labels in the last pass of (change of q_j)^2 times the
+    # number of active pairs of the label
     cdef double _square_moved
 
     # arrays over all examples
@@ -41,8 +41,8 @@ cdef class BinaryBlocks:
     # the NumPy arrays behind the pointers, which this reference keeps alive
     cdef tuple _arrays
 
-    # the example that is visited: C_i, q, whether each label has moved, whether
-    # observed
+    # the example that is visited: number, C_i; for each label q, whether the label has
+    # moved, whether the label is observed; the active pairs
     cdef Py_ssize_t _example
     cdef double _C
     cdef double* _q
@@ -50,10 +50,10 @@ cdef class BinaryBlocks:
     cdef const unsigned char* _y_true
     cdef ActivePairs* _active
 
-    # for each label of this example: the score; the sum over inactive pairs of the gain
-    # that the pair implies, and the number of pairs tied to the label; the sum over
-    # active pairs of lambda + 2 rho a, and their number; the labels that had moved when
-    # the visit began
+    # for each label of this example: the score; the sum of the gains that inactive
+    # pairs imply; the sum over active pairs of lambda + 2 rho a; the number of pairs
+    # tied to the label; the number of active pairs. `_movers` lists the labels that had
+    # moved when the visit began.
     cdef double* _score
     cdef double* _inactive_gain
     cdef double* _message_sum
@@ -98,5 +98,5 @@ cdef inline double label_gain(BinaryBlocks state, Py_ssize_t label) noexcept nog
 
 cdef inline void change_weight(BinaryBlocks state, int32_t pair,
                                double change) noexcept nogil:
-    """Change the weight of a pair as a change of its s implies (10)."""
+    """Change the weight of a pair after a change of its s (10)."""
     state.model._pair_weights[pair] -= state._C * state.model.scaling * change

@@ -134,14 +134,15 @@ cdef class BinaryBlocks:
     # ---- gains of labels ----
 
     cdef int _gather_gains(self, Py_ssize_t low, Py_ssize_t high) except -1 nogil:
-        """Collect the gains of labels for a visit that scores low <= label < high.
+        """Compute scores, implied gains and messages for a visit.
 
-        Labels outside this range are scored only if they have moved or are observed.
+        Labels outside low <= label < high are scored only if they have moved or are
+        observed.
         """
         cdef Py_ssize_t label, k
         cdef ActivePair* item
         self.model.label_scores(self._example, low, high, &self._score[low])
-        # labels that had moved before this visit: further labels move during the visit
+        # `_movers` lists labels that moved before this visit, as the visit moves more
         self._n_movers = 0
         for label in range(self.model.n_labels):
             self._inactive_gain[label] = self._message_sum[label] = 0.0
@@ -149,8 +150,8 @@ cdef class BinaryBlocks:
             if self._moved[label]:
                 self._movers[self._n_movers] = <int32_t> label
                 self._n_movers += 1
-            # every label that has moved is visited; the score of an observed label
-            # tells which of its negative pairs become active
+            # every label that has moved is stepped; whether pairs of an observed label
+            # become active depends on the label's score
             if not low <= label < high and (self._moved[label] or self._y_true[label]):
                 self._score[label] = self.model.label_score(self._example, label)
                 self.model.visited += 1
@@ -162,8 +163,7 @@ cdef class BinaryBlocks:
                         item.point.first)
             add_message(self, self.model._pairs[item.pair, 1], item.second,
                         item.point.second)
-        # loop over the labels that are on, which are few, and add to their neighbors'
-        # gains
+        # labels with q = 0 imply no gains; few labels have q > 0
         for label in range(self.model.n_labels):
             if self._q[label] != 0.0:
                 self._gather_inactive(label)
@@ -171,7 +171,10 @@ cdef class BinaryBlocks:
         return 0
 
     cdef void _gather_inactive(self, Py_ssize_t label) noexcept nogil:
-        """Add to the gains of a label's neighbors what inactive pairs imply."""
+        """Add the gains that a label's inactive pairs imply to those of its neighbors.
+
+        The pairs that are tied to the neighbors are counted as well.
+        """
         cdef Py_ssize_t neighbor, k
         cdef int32_t pair
         for k in range(self.model._first_neighbor[label],
@@ -181,8 +184,7 @@ cdef class BinaryBlocks:
             if not is_active(self, pair):
                 self._inactive_gain[neighbor] += implied_gain(
                     self, label, pair_score(self.model, pair))
-                # only a label that has not moved fixes s, and ties the pair to its
-                # neighbor
+                # the pair is tied to the neighbor if this label has not moved
                 self._n_tied[neighbor] += not self._moved[label]
 
     # ---- pairs that become active ----
@@ -207,8 +209,7 @@ cdef class BinaryBlocks:
         """Activate a pair during a visit; at least one of its labels has not moved."""
         cdef Py_ssize_t label = self.model._pairs[pair, 0]
         cdef Py_ssize_t neighbor = self.model._pairs[pair, 1]
-        # the pair no longer counts as inactive at its two ends, and sends messages
-        # instead
+        # at both ends, the message of the active pair replaces the implied gain
         untie(self, pair, label, neighbor)
         untie(self, pair, neighbor, label)
         self._active_in[pair] = <int32_t> self._example
@@ -220,7 +221,7 @@ cdef class BinaryBlocks:
             pair, self._q[label] * self._q[neighbor], first, second)
 
     cdef int _activate_pairs_of(self, Py_ssize_t label) except -1 nogil:
-        """Activate the pairs of a label that begins to move with moved labels.
+        """Activate pairs of a label that begins to move, if the neighbor has moved.
 
         Until now q of this label was the observed 0 or 1, and s was 0 or the neighbor's
         q.
@@ -234,8 +235,7 @@ cdef class BinaryBlocks:
             pair = self.model._neighbor_pairs[k]
             if is_active(self, pair):
                 continue
-            # s no longer follows the neighbor's q alone: the pair is tied to the
-            # neighbor no more
+            # a pair is tied to the neighbor only while this label has not moved
             self._n_tied[neighbor] -= is_on
             if self._moved[neighbor]:
                 self._activate_both_moved(pair, label, neighbor)
@@ -243,7 +243,7 @@ cdef class BinaryBlocks:
 
     cdef int _activate_both_moved(self, int32_t pair, Py_ssize_t label,
                                   Py_ssize_t neighbor) except -1 nogil:
-        """Activate a pair when, after its neighbor, a label begins to move too."""
+        """Activate the pair of a label that begins to move and one that has moved."""
         cdef double score = pair_score(self.model, pair), both = 0.0, multiplier = 0.0
         self._inactive_gain[neighbor] -= implied_gain(self, label, score)
         self._inactive_gain[label] -= implied_gain(self, neighbor, score)
@@ -264,7 +264,7 @@ cdef class BinaryBlocks:
     # ---- steps ----
 
     cdef int _step_label(self, Py_ssize_t label) except -1 nogil:
-        """Move q of a label to the minimum along it, within [0, 1]."""
+        """Move q of a label to the minimum of (12) along q in [0, 1]."""
         cdef double gain = label_gain(self, label), old = self._q[label], q, change
         self.calls += 1
         # first-order estimate of the gain from moving q to 0 or 1, whichever is better
@@ -291,7 +291,7 @@ cdef class BinaryBlocks:
         return 0
 
     cdef void _move_tied(self, Py_ssize_t label, double change) noexcept nogil:
-        """Change the weights of the pairs that are tied to a label, as q changes."""
+        """Change the weights of pairs tied to a label, whose q has changed."""
         cdef Py_ssize_t neighbor, k
         cdef int32_t pair
         for k in range(self.model._first_neighbor[label],
@@ -305,13 +305,12 @@ cdef class BinaryBlocks:
                 change_weight(self, pair, change)
 
     cdef void _step_pair(self, ActivePair* item) noexcept nogil:
-        """Move an active pair to the minimum of its block."""
+        """Move (a, b, s) of an active pair to the minimum of (12)."""
         cdef double q_first = self._q[self.model._pairs[item.pair, 0]]
         cdef double q_second = self._q[self.model._pairs[item.pair, 1]]
         cdef double scaling = self.model.scaling, old = item.point.both
         self.calls += 1
-        # the linear multiplier terms are completed to squares, which shifts their
-        # centers
+        # lambda (a - q) + rho (a - q)^2 is rho (a - center)^2 plus a constant
         self.block_gap += self._C * step_pair(
             pair_score(self.model, item.pair), self._C * scaling * scaling,
             q_first - item.first / (2.0 * self.rho),
@@ -320,7 +319,7 @@ cdef class BinaryBlocks:
 
     cdef void _move_multipliers(self, double eta, Residuals* sums) noexcept nogil:
         """Update the multipliers of the example (13), and add up the residuals."""
-        # the residual sums refer to u = lambda / (2 rho), as in `_state.pyx`
+        # residual sums are computed with u = lambda / (2 rho), as in `_state.pyx`
         cdef double step = 2.0 * eta * self.rho, unit_of_u = 2.0 * self.rho
         cdef double residual, q
         cdef Py_ssize_t k
@@ -348,7 +347,7 @@ cdef class BinaryBlocks:
                 self._add_changes(changes)
 
     cdef void _add_changes(self, double* changes) noexcept nogil:
-        """Add the weight changes that project each s onto its labels' range."""
+        """Add the changes of pair weights from moving each s into its bounds."""
         cdef double C = self._C * self.model.scaling, first, second, both
         cdef Py_ssize_t k
         cdef ActivePair* item
@@ -356,7 +355,7 @@ cdef class BinaryBlocks:
             item = &self._active.items[k]
             first = self._q[self.model._pairs[item.pair, 0]]
             second = self._q[self.model._pairs[item.pair, 1]]
-            # a + b - 1 <= s <= a, b
+            # q_j + q_k - 1 <= s <= min(q_j, q_k)
             both = item.point.both
             both = first if first < both else both
             both = second if second < both else both
@@ -378,23 +377,23 @@ cdef inline void add_message(BinaryBlocks state, Py_ssize_t label, double multip
 
 cdef inline double implied_gain(BinaryBlocks state, Py_ssize_t label,
                                 double score) noexcept nogil:
-    """Return the gain of a label's neighbor that an inactive pair of both implies.
+    """Return the gain that an inactive pair of a label implies for the neighbor.
 
-    The implied gain is the derivative of score * s along the neighbor's q, upwards from
-    q = 0, where s takes the best value that the two q allow and the label stays.
+    The implied gain is the right-hand derivative of score * s along the neighbor's q at
+    0. The q of `label` is fixed, and s has the best value that both q allow.
     """
     cdef double q = state._q[label]
     # s equals the neighbor's q
     if q >= 1.0:
         return score
-    # with a positive score, s rises with the neighbor's q until the label's q; with a
-    # negative score, s stays at zero until the two q sum to more than one
+    # with a positive score, s is the smaller of the two q; with a negative score, s is
+    # zero until the two q sum to more than one
     return score if q > 0.0 and score > 0.0 else 0.0
 
 
 cdef inline void untie(BinaryBlocks state, int32_t pair, Py_ssize_t label,
                        Py_ssize_t neighbor) noexcept nogil:
-    """Remove an inactive pair from the gain and the ties of a label's neighbor."""
+    """Subtract the implied gain of an inactive pair, and its tie, at a neighbor."""
     state._inactive_gain[neighbor] -= implied_gain(
         state, label, pair_score(state.model, pair))
     state._n_tied[neighbor] -= state._q[label] > 0.0 and not state._moved[label]
@@ -404,7 +403,7 @@ cdef inline double label_curvature(BinaryBlocks state,
                                    Py_ssize_t label) noexcept nogil:
     """Return the second derivative along q_j, including tied pairs."""
     cdef double scaling = state.model.scaling, least = LEAST_CURVATURE * state._C
-    # from |w|^2, where each tied pair adds its feature, and from the quadratic terms
+    # of alpha/2 |w|^2, in which each tied pair has a feature, and of quadratic terms
     cdef double curvature = (
         state._C * (state.model.label_norm(state._example)
                     + scaling * scaling * state._n_tied[label])

@@ -6,14 +6,14 @@ stays so until `deactivate_pairs`, in one of four cases:
 
 * both labels are observed: from the beginning;
 * both labels have moved;
-* its score is positive, and its labels, both off, cannot pay the score: such pairs are
-  taken from a list in descending order, the factorwise oracle for interactions;
-* its score is negative, one label is observed, and without the pair the other label
-  would move.
+* its score is positive and exceeds the sum of the budgets of its two labels, both off:
+  the factorwise oracle for interactions reads pairs in descending order of scores;
+* its score is negative, one label has q = 1, and the other label would move without the
+  pair.
 
-A label pays for a score with a multiplier against it, at most with what the label
-loses by moving. A new pair begins with the multipliers that its labels can pay, so that
-a pair whose score does not matter has no effect.
+The budget of a label that is off is minus its gain: the largest multiplier that does
+not move the label. A pair with a positive score that stays inactive reduces the budgets
+of its labels by the score. A new pair begins with multipliers that sum to its score.
 """
 
 from libc.stdint cimport int32_t
@@ -34,19 +34,19 @@ cdef class BinaryVisits(BinaryBlocks):
     """Visits of Algorithm 3; see `BinaryGDMMState`."""
 
     # data of one pass: pairs with a positive score, in descending order; for each label
-    # the sum of its pairs' negative scores; for each label its budget for paying scores
+    # the sum of the absolute negative scores of its pairs; for each label its budget
     cdef const int32_t* _positive_pairs
     cdef Py_ssize_t _n_positive
     cdef const double* _negative_sum
     cdef double* _budget
 
-    # ---- the initial pairs, and pairs that became active too early ----
+    # ---- initial pairs, and deactivation after the first passes ----
 
     def activate_first(self, sums_):
         """Activate the initial pairs; `sums_` is scratch: zeros (3, n_pairs)."""
         # for each pair the sums over examples of the least, the largest and the
-        # observed s, times C_i and the feature: their differences are weights of the
-        # pair (10)
+        # observed s, times C_i and the feature: the weight of the pair (10) is the
+        # third sum minus that of the chosen s
         cdef double* sums = doubles(sums_)
         cdef Py_ssize_t i
         with nogil:
@@ -98,21 +98,24 @@ cdef class BinaryVisits(BinaryBlocks):
 
     cdef int _begin_pair(self, double* sums, int32_t pair, Py_ssize_t label,
                          Py_ssize_t neighbor) except -1 nogil:
-        """Activate a pair, with s such that its weight is zero if possible."""
+        """Choose s such that the weight of a pair is zero if possible; activate it.
+
+        A pair that is tied to a label is not activated.
+        """
         cdef double observed = self._y_true[label] * self._y_true[neighbor]
         cdef Py_ssize_t n = self.model.n_pairs
         cdef double low, high, both, fraction = sums[2 * n + pair] - sums[pair]
         limits(self._q[label], self._q[neighbor], &low, &high)
-        # the same fraction of the range in every example makes the sum over s the
-        # observed sum; the fraction is clipped where the observed sum is outside, and
-        # where no example has a range (division by zero gives infinity)
+        # In every example, s is moved by the same fraction from its least to its
+        # largest value, so that the sum of s is the observed sum. The fraction is
+        # clipped, as it may exceed 1; it is infinite if no example has a range.
         if fraction > 0.0:
             fraction /= sums[n + pair] - sums[pair]
         fraction = 0.0 if fraction < 0.0 else (1.0 if fraction > 1.0 else fraction)
         both = low + fraction * (high - low)
         change_weight(self, pair, both - observed)
-        # a pair of an observed label that has not moved and an unobserved label is tied
-        # to the latter, and needs not be active
+        # the pair of an observed label that has not moved and an unobserved label is
+        # tied to the unobserved label, and need not be active
         if observed == 0.0 and not (self._moved[label] and self._moved[neighbor]):
             return 0
         return self._append_active(pair, both, 0.0, 0.0)
@@ -164,7 +167,7 @@ cdef class BinaryVisits(BinaryBlocks):
         self._n_positive = len(positive_pairs)
         self._negative_sum, self._budget = const_doubles(negative_sum), doubles(budget)
         self._square_moved = self.block_gap = 0.0
-        # -1 is no example: marks of the last pass must not count as active
+        # -1 is the number of no example, so that no pair is marked as active
         for k in range(self.model.n_pairs):
             self._active_in[k] = -1
         width = (L + n_parts - 1) // n_parts
@@ -193,14 +196,14 @@ cdef class BinaryVisits(BinaryBlocks):
         self._gather_gains(low, high)
         self._activate_negative()
         self._activate_positive(most)
-        # labels that have moved are few: every visit steps them, whatever part it
-        # scores
+        # every visit steps all labels that have moved, which are few, and all labels of
+        # its part
         for k in range(self._n_movers):
             self._step_label(self._movers[k])
         for label in range(low, high):
             if not self._moved[label]:
                 self._step_label(label)
-        # including pairs that the steps of labels have activated
+        # the list includes pairs that the steps of labels have activated
         for k in range(self._active.size):
             self._step_pair(&self._active.items[k])
         return 0
@@ -208,10 +211,10 @@ cdef class BinaryVisits(BinaryBlocks):
     # ---- the oracles ----
 
     cdef int _activate_positive(self, Py_ssize_t n_left) except -1 nogil:
-        """Activate pairs of labels that were not observed, the largest scores first.
+        """Activate at most `n_left` pairs of labels that are off, largest scores first.
 
-        The budget of a label that stays off is its loss by moving. A pair whose score
-        the budgets of its labels cover stays inactive.
+        A pair whose score is at most the sum of what remains of the budgets of its two
+        labels stays inactive.
         """
         cdef Py_ssize_t k, label, neighbor
         cdef int32_t pair
@@ -234,13 +237,13 @@ cdef class BinaryVisits(BinaryBlocks):
             if score <= 0.0:
                 continue
             if first + second >= score:
-                # a pair reduces the budgets of its labels for all later pairs
+                # the pair uses up a part of the budgets
                 budget[label] -= score * first / (first + second)
                 budget[neighbor] -= score * second / (first + second)
             elif n_left:
                 n_left -= 1
-                # multipliers that cover the whole score: each label gets half of the
-                # shortfall, which makes both labels move
+                # the multipliers sum to the score: each exceeds the budget of its label
+                # by half of the shortfall, so that both labels move
                 shortfall = 0.5 * (score - first - second)
                 self._activate(pair, first + shortfall, second + shortfall)
                 budget[label] = budget[neighbor] = 0.0
@@ -252,18 +255,22 @@ cdef class BinaryVisits(BinaryBlocks):
         cdef double budget
         for label in range(self.model.n_labels):
             self._budget[label] = -1.0
-            # a label that moves even without further pairs has a budget of zero
+            # the budget is zero if the label moves even without further pairs
             if not (self._y_true[label] or self._moved[label]):
                 budget = -label_gain(self, label)
                 self._budget[label] = budget if budget > 0.0 else 0.0
 
     cdef int _activate_negative(self) except -1 nogil:
-        """Activate pairs of labels that are on and keep a neighbor off."""
+        """Activate pairs with a negative score of a label with q = 1.
+
+        A pair is activated if its neighbor would move without the pair.
+        """
         cdef Py_ssize_t label, neighbor, k
         cdef int32_t pair
         cdef double score
         for label in range(self.model.n_labels):
-            # a label whose gain covers the scores of all its pairs needs no search
+            # a label needs no search if its gain is at least the sum of the absolute
+            # negative scores of its pairs
             if (self._q[label] < 1.0
                     or label_gain(self, label) >= self._negative_sum[label]):
                 continue
@@ -277,8 +284,8 @@ cdef class BinaryVisits(BinaryBlocks):
                 if score >= -self.ignore or is_active(self, pair):
                     continue
                 self.model.visited += 1
-                # the multipliers leave the neighbor's gain unchanged, as it was while
-                # the pair was tied; the label pays the same amount from now on
+                # the multipliers leave the neighbor's gain unchanged, and lower the
+                # label's gain by the size of the score
                 if label_gain(self, neighbor) - score > 0.0:
                     self._activate(pair, score, score)
         return 0

@@ -5,13 +5,14 @@ from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
 
 cdef struct CliqueOutcomes:
-    # active outcomes of a clique f: the observed outcome first; outcomes with q = 0
-    # leave
+    # active outcomes of a clique f: the observed one first; `deactivate` removes
+    # outcomes with q = 0
     int32_t size, capacity
-    # number of nodes, and number of labelings
+    # number of nodes of the clique, and number of their labelings
     int32_t order, n_outcomes
+    # for each active outcome: its entry in the table of weights
     int32_t* entry
-    # labels of all nodes, a row for each outcome
+    # labels of all nodes, a row for each active outcome
     int32_t* labels
     double* q
     # M_vf q_f and u_vf, (order, n_labels)

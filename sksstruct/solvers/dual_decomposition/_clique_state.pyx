@@ -28,7 +28,8 @@ from sksstruct.solvers.dual_decomposition._state cimport (
     GDMMState, Scratch, progress_of,
 )
 
-# Largest number of projections per visit, and the change that ends them, as for pairs.
+# A visit ends after this number of projections, or as soon as no probability changes by
+# more than LEAST_CHANGE.
 cdef int INNER_STEPS = 4
 cdef double LEAST_CHANGE = 1e-3
 # A table of 31 nodes with two labels each has 2^31 entries, above the int32 limit.
@@ -124,7 +125,7 @@ cdef class CliqueGDMMState(GDMMState):
         return 0
 
     cdef char* _is_active(self, Py_ssize_t clique) noexcept nogil:
-        """Return a pointer to the flag of a clique: is it in A_i (Algorithm 3)?"""
+        """Return a pointer to the flag whether a clique is in A_i (Algorithm 3)."""
         return self._active_factors + (
             self.model.n_variables + self.model.n_pairs + clique)
 
@@ -151,7 +152,7 @@ cdef class CliqueGDMMState(GDMMState):
         best = self.cliques.best(clique, &self._message[0], &entry)
         self.calls += 1
         self.model.visited += outcomes.n_outcomes
-        # outcomes that share no label: |M_vf d|^2 = 2 at each of the `order` nodes
+        # at each of the `order` nodes, |M_vf d|^2 is at most |d|^2
         return progress_of(max(best - observed, 0.0),
                            C * factor * factor + self.rho * outcomes.order)
 
@@ -206,7 +207,7 @@ cdef class CliqueGDMMState(GDMMState):
         return C * factor * factor + self.rho * overlap(&self._cliques[clique])
 
     cdef double _extend_clique(self, Py_ssize_t clique, double C) except -1.0 nogil:
-        """Activate the loaded clique's best outcome if its q would be positive.
+        """Activate the best outcome of the loaded clique if its q would be positive.
 
         Returns Q of the active outcomes, including the new one.
         """
@@ -229,8 +230,7 @@ cdef class CliqueGDMMState(GDMMState):
             gain = self.cliques.best(clique, &self._message[0], &entry)
             self.calls += 1
             self.model.visited += outcomes.n_outcomes
-            # rounding may let the oracle find an active outcome above the gain computed
-            # here
+            # rounding may let the oracle return an active outcome with a larger gain
             if gain > floor and not is_active(outcomes, entry):
                 best = gain
                 self._activate(outcomes, entry)
@@ -333,7 +333,7 @@ cdef class CliqueGDMMState(GDMMState):
         Parameters
         ----------
         multipliers : ndarray
-            In the form that `multipliers` returns.
+            The flat array that `multipliers` returns.
         """
         cdef const double[::1] values = np.append(multipliers, 0.0)
         cdef CliqueOutcomes* outcomes
@@ -354,10 +354,11 @@ cdef class CliqueGDMMState(GDMMState):
 cdef int overlap(const CliqueOutcomes* outcomes) noexcept nogil:
     """Bound the curvature of sum_v |M_vf d|^2 over changes d of q_f, which sum to zero.
 
-    Entry (k, m) of the matrix is the number of nodes at which outcomes k and m agree.
+    Entry (k, m) of sum_v M_vf^T M_vf is the number of nodes at which outcomes k and m
+    agree.
     Subtracting a constant from all entries changes nothing for such d, so that the
-    largest absolute row sum is a bound for every constant. The least of these bounds is
-    far below the bound of the matrix itself where most outcomes are active.
+    largest absolute row sum is a bound for every constant. If most outcomes are active,
+    the least of these bounds is far below the bound without subtraction.
     """
     cdef int[MOST_NODES + 1] count, largest
     cdef Py_ssize_t k, m, j, order = outcomes.order
@@ -394,7 +395,7 @@ cdef bint is_active(const CliqueOutcomes* outcomes, Py_ssize_t entry) noexcept n
 
 
 cdef void deactivate(CliqueOutcomes* outcomes, const double* previous) noexcept nogil:
-    """Remove outcomes with q = 0 now and before this visit, as for pairs."""
+    """Remove outcomes with q = 0 now and before this visit."""
     cdef Py_ssize_t k, order = outcomes.order
     cdef int32_t n_kept = 1
     for k in range(1, outcomes.size):

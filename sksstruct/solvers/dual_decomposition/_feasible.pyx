@@ -1,4 +1,4 @@
-"""A feasible dual point next to the iterate of dual decomposed training.
+"""A feasible dual point near the iterate of dual decomposed training.
 
 The distributions of variables and pairs agree only in the limit. This file keeps the
 q_v and replaces each q_f by a distribution with these marginals, so that the dual (10)
@@ -6,11 +6,12 @@ of Yen et al. (2016) has a value, a lower bound of the optimum:
 
     sum_i p_i sum_v <loss_v, q_v>  -  alpha/2 |w + changes|^2
 
-To build the new q_f, q_f is scaled down until no marginal exceeds q_v. The lack of a
-label is then q_v minus this marginal, and the product of the lacks of both ends,
-divided by their common sum, is added: a transport plan that moves little probability
-where the marginals nearly agree. Cliques of r variables are treated alike, with the
-product of r lacks divided by the sum to the power r - 1. Notation as in `_state.pyx`.
+To build the new q_f, the entries of q_f are scaled down until no marginal exceeds q_v.
+The lack of a label is q_v minus the scaled marginal. The product of the lacks of both
+ends, divided by the sum of lacks, which both ends share, is added to the scaled q_f: a
+transport plan that moves little probability if the marginals nearly agree. For a clique
+of r variables, the product of r lacks is divided by the sum to the power r - 1.
+`_state.pyx` states the notation.
 """
 
 import numpy as np
@@ -111,7 +112,7 @@ cdef void scale_down(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept 
     cdef int side
     for side in range(2):
         end = &outcomes.ends[side]
-        # messages are not needed here: their memory holds the scale of each label
+        # the memory of messages holds the scale of each label
         scale = scratch.message[side]
         for k in range(end.labels.size):
             scale[k] = 1.0
@@ -151,10 +152,11 @@ cdef void list_additions(Scratch* scratch, const ActiveOutcomes* outcomes,
     # rounding may make lacks negative, which count as zero
     for j in range(outcomes.ends[0].labels.size):
         lack += left[j] if left[j] > 0.0 else 0.0
-    # no lacks: the marginals agreed before, as all do at the optimum
+    # without lacks, the marginals agree already, as at the optimum
     if lack <= 0.0:
         return
-    # both ends have the same sum of lacks, so that these are the product's marginals
+    # both ends have the same sum of lacks, so that the lacks are the marginals of the
+    # product divided by this sum
     for j in range(outcomes.ends[0].labels.size):
         if left[j] <= 0.0:
             continue

@@ -2,7 +2,8 @@
 
 If some outcomes of pairs are forbidden, no distribution of a pair may have the
 marginals q_v, so that `_feasible.pyx` does not apply. Here the pairs must form trees:
-each leads from a variable that an earlier pair reached, its first end, to a new one.
+the first end of a pair is a root or the second end of an earlier pair, and the second
+end is a variable that no earlier pair has.
 The point is a mixture of allowed labelings. Each root has the distribution q_v. Given
 the label of the first end of a pair, the label of the second is distributed as in q_f,
 after q_f was scaled down until no marginal exceeds q_v, and allowed outcomes were added
@@ -10,14 +11,15 @@ for labels that lack probability. A labeling is lost if no label may follow one 
 labels; the probability of lost labelings is given to the observed labeling. At the
 optimum, where q_f and q_v agree, the point equals the iterate.
 
-Let c_f(b | a) be these conditional distributions. The fraction of the labelings below
-label a that are not lost is
+Let c_f(b | a) be these conditional distributions. Given label a of variable v, the
+labeling of the variables below v is not lost with probability
 
     beta_v(a) = prod_(f below v) sum_b c_f(b | a) beta_v'(b)
 
-The new marginals of a root are q_v(a) beta_v(a). The new q_f is the marginal of its
-first end times c_f(b | a) beta_v'(b), divided by the sum of these over b. Notation as
-in `_state.pyx`.
+where v' is the second end of f. The new marginals of a root are q_v(a) beta_v(a). The
+new q_f(a, b) is the new marginal of label a at the first end times c_f(b | a)
+beta_v'(b), divided by the sum over b of c_f(b | a) beta_v'(b). `_state.pyx` states the
+notation.
 """
 
 from libc.stdint cimport int32_t
@@ -46,11 +48,11 @@ cdef class JointPoint:
     # for each label: beta and the new marginal
     cdef double* beta
     cdef double* marginal
-    # for each pair: offset and number of its outcomes, the cells
+    # for each pair: offset and number of its cells, the outcomes that `fill` writes
     cdef Py_ssize_t* first_cell
     cdef Py_ssize_t* n_cells
-    # for each cell: places of its two labels; the distribution of `fill`, which becomes
-    # the new one; the old one
+    # for each cell: places of its two labels; the probability that `fill` writes, and
+    # that `distribute` replaces by the new probability; the probability in q_f
     cdef int32_t* place[2]
     cdef double* mass
     cdef double* before
@@ -79,8 +81,7 @@ cdef class JointPoint:
             self.first_label[v + 1] = self.first_label[v] + state._labels[v].size
         for f in range(m):
             outcomes = &state._outcomes[f]
-            # each added outcome satisfies the lack of one label of one end, hence this
-            # bound
+            # each outcome that `fill` adds uses up the lack of a label of one end
             self.first_cell[f + 1] = self.first_cell[f] + (
                 outcomes.size + outcomes.ends[0].labels.size
                 + outcomes.ends[1].labels.size)
@@ -99,7 +100,8 @@ cdef class JointPoint:
             self.fill(f)
             ends = &self.state.model._pairs[f, 0]
             self.root[ends[1]] = self.root[ends[0]]
-        # beta upwards, from the last pair to the first; marginals downwards afterwards
+        # beta is computed from the last pair to the first, as pairs further below come
+        # later, and marginals from the first pair to the last
         for f in range(self.state.model.n_pairs - 1, -1, -1):
             self.collect_beta(f)
         for v in range(self.state.model.n_variables):
@@ -169,9 +171,10 @@ cdef class JointPoint:
         self.mass[cell], self.before[cell] = mass if mass > 0.0 else 0.0, before
 
     cdef double* sums(self, Py_ssize_t f, double* sums_of_mass) noexcept nogil:
-        """Return, for each label of the first end, sum_b of mass times beta_v'(b).
+        """Return, for each label of the first end, the sum of mass times beta_v'(b).
 
-        Sums of mass alone are written to `sums_of_mass`, unless this is NULL.
+        The returned array is `target` of the scratch. Sums of mass alone are written to
+        `sums_of_mass`, unless this is NULL.
         """
         cdef double* out = self.state._scratch.target
         cdef const int32_t* ends = &self.state.model._pairs[f, 0]
@@ -189,7 +192,7 @@ cdef class JointPoint:
         return out
 
     cdef int collect_beta(self, Py_ssize_t f) except -1 nogil:
-        """Multiply beta of the first end by the fraction not lost below."""
+        """Multiply beta of the first end by the fraction not lost below a pair."""
         cdef Py_ssize_t v = self.state.model._pairs[f, 0], k
         cdef double* total
         cdef double* proper_sum

@@ -1,7 +1,7 @@
 """Ascent of the dual of label sets along lines, one example at a time.
 
 In example i of weight p_i, with C_i = p_i / alpha and observed labels y_j, q_j is the
-probability that label j is on, and s_e that both labels of pair e = (j, k) are,
+probability that label j is on, and s_e that both labels of pair e = (j, k) are on,
 
     max(0, q_j + q_k - 1) <= s_e <= min(q_j, q_k)
 
@@ -64,13 +64,13 @@ cdef class LabelVisits(LabelSteps):
     cdef OpenPairs* _open_pairs
     cdef tuple _arrays
 
-    # the example that is visited: C_i, scores, z, and each label's place among the
-    # local ones, or -1
+    # for the example that is visited: C_i; scores of labels; 2 z; the place of each
+    # label in the list of local labels, or -1
     cdef double _C
     cdef double* _unary
     cdef int32_t* _states
     cdef int32_t* _place
-    # the last link of each pair
+    # for each pair: the link that was made last, a place in `_links`
     cdef int32_t* _link_of
 
     def __init__(self, BinaryFactorModel model, double alpha, LabelPairs graph,
@@ -144,8 +144,8 @@ cdef class LabelVisits(LabelSteps):
         self._label_curvature = self._C * self.model.label_norm(i)
         if self._label_curvature < least:
             self._label_curvature = least
-        # along s, in units of pair scores: hence a scaling for the weight and another
-        # for the feature
+        # the derivative of a pair's score along s: one scaling for the weight, which
+        # changes with s, and another one for the feature
         self._pair_curvature = self._C * self.model.scaling * self.model.scaling
         self._score(i, self._unary)
         self.calls += 1
@@ -172,8 +172,7 @@ cdef class LabelVisits(LabelSteps):
         self._gather_local(i)
         if not self._n_moving:
             return 0
-        # the gap before the steps: the sum over examples bounds the possible
-        # improvement
+        # the gap of this example before its steps
         gap = self._gap()
         self.gap += self.model._example_weights[i] * gap
         if gap > self.ignore:
@@ -240,7 +239,7 @@ cdef class LabelVisits(LabelSteps):
                 # correct if at most one of the two labels is open; open pairs are set
                 # below
                 link.both = item.q * self._local[other].q
-                # a partner that moves and comes before this label has links already
+                # a moving partner that comes before this label has links already
                 if other < self._moving[k] and (
                         self._local[other].last > self._local[other].first):
                     link.twin = self._link_of[link.pair]

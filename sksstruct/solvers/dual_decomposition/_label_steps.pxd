@@ -2,8 +2,8 @@ from libc.stdint cimport int32_t
 
 
 cdef struct Local:
-    # a label that may move, or is on: number; q; the target z; the gain of being on
-    # without pairs; q before the steps
+    # a label that may move or has q > 0: number; q; the target z; the derivative of the
+    # dual along q, without the label's pairs; q before the steps
     int32_t label
     double q, target, gain, before
     # range of its links; empty for labels that do not move
@@ -11,8 +11,9 @@ cdef struct Local:
 
 
 cdef struct Link:
-    # The pair of a label and another local one: number of the pair, s, score. A pair of
-    # two moving labels has two links, each the twin of the other; otherwise twin is -1.
+    # A pair of a moving label with another local label: number of the pair, place of
+    # the other label, s and score of the pair. A pair of two moving labels has two
+    # links, each with the place of the other link as its twin; else the twin is -1.
     int32_t pair, other, twin
     double both, score
 
@@ -20,12 +21,13 @@ cdef struct Link:
 cdef class LabelSteps:
     # curvature along q of a label and along s of a pair
     cdef double _label_curvature, _pair_curvature
-    # local labels, and links between two of them
+    # local labels, and the links of their pairs
     cdef Local* _local
     cdef Link* _links
     cdef Py_ssize_t _n, _n_links, _local_capacity, _link_capacity
-    # the direction of a step and the labels that it moves; the subclass owns this
-    # memory
+    # Scratch that the subclass owns. For each local label: the direction of a step, and
+    # whether the label waits for a group. Lists of local labels: all that may move, all
+    # with q different from z, and the group that a step moves.
     cdef double* _direction
     cdef unsigned char* _waits
     cdef int32_t* _moving

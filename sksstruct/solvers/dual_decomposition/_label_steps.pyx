@@ -17,7 +17,8 @@ from libc.stdlib cimport free
 
 from sksstruct.inference.cuts._reduced_roof cimport together
 
-# Most iterations of false position; the left end of the interval is always a gain.
+# Largest number of iterations of a line search, which ends at the left end of its
+# interval: a step that improves the dual, however early the search stops.
 cdef int MOST_STEPS = 12
 # The search ends once the derivative is this fraction of the initial one.
 cdef double SMALL = 1e-2
@@ -173,7 +174,7 @@ cdef class LabelSteps:
         return d * total
 
     cdef void _search(self, Py_ssize_t size) noexcept nogil:
-        """Move to the maximum along the direction of the group, if that is a gain."""
+        """Move the group along its direction to the maximum, if this is a gain."""
         cdef double low = 0.0, high = INFINITY, at_low, at_high, t, slope, first, d
         cdef Py_ssize_t k
         cdef Local* item
@@ -186,7 +187,7 @@ cdef class LabelSteps:
         first = at_low = self._slope(size, 0.0)
         if not at_low > 0.0 or not high > 0.0:
             return
-        # in early passes most groups gain by the whole step, so that it is tried first
+        # the whole step is tried first, as in early passes most groups gain by it
         at_high = self._slope(size, high)
         if at_high >= 0.0:
             low = high
@@ -235,8 +236,8 @@ cdef class LabelSteps:
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
                 peak = link.both + link.score / b
                 if peak >= high:
-                    # s equals the smaller of q and p; if q = p, the more slowly rising
-                    # one
+                    # s equals the smaller of q and p; if q = p, the probability that
+                    # rises more slowly
                     total += ((d if q < p or (q == p and d < e) else e)
                               * (link.score - b * (high - link.both)))
                 elif peak <= low and (low > 0.0 or (q + p == 1.0 and d + e > 0.0)):

@@ -23,11 +23,12 @@ def scaled_multipliers(GDMMState state):
     Returns
     -------
     first : ndarray of shape (2 * n_pairs + 1,), intp
-        Where the entries of each end begin; first and second end of each pair in turn.
+        Where the entries of each end begin; the ends are the first and the second end
+        of each pair in turn.
     labels : ndarray of shape (n,), int32
-        Labels of the variable at this end.
+        Labels of the variable at each end.
     values : ndarray of shape (n,)
-        Lambda of each of these labels.
+        Lambda of these labels.
     cliques : ndarray of shape (n,) or None
         Lambda of every label at all ends of cliques, if there are any.
     """

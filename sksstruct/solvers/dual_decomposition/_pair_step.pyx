@@ -1,24 +1,25 @@
 """The block problem of two binary labels and their pair.
 
 Let a and b (`first` and `second` below) be the probabilities of either label being on,
-and s (`both`) the probability of both being on. Over these, one block of the augmented
-Lagrangian (12) of Yen et al. (2016) is, up to a constant,
+and s (`both`) the probability of both being on. As a function of (a, b, s), the
+augmented Lagrangian (12) of Yen et al. (2016) is, up to a constant,
 
     curvature/2 (s - s_0)^2 - score (s - s_0) + rho (a - c_a)^2 + rho (b - c_b)^2
     s <= a, b,  a + b <= 1 + s,  0 <= s <= 1
 
-with the score at s_0, and centers c_a and c_b: the labels' own probabilities minus the
-scaled multipliers. The best a and b for given s have closed forms; the derivative along
-s is piecewise linear and increasing, and its root is found by false position.
+with the score at the present s_0, and centers c_a and c_b: q of the label minus
+lambda / (2 rho), in the notation of `_binary_blocks.pyx`. The best a and b for given s
+have closed forms; the derivative along s is piecewise linear and increasing, and its
+root is found by false position.
 """
 
 from libc.math cimport fabs
 
-# Bound of the steps of false position, in case rounding prevents the stopping rules
-# below.
+# Largest number of steps of false position: rounding errors may prevent that one of the
+# two rules below ends the search.
 cdef int MOST_STEPS = 60
-# A derivative below this fraction of its terms counts as zero, as rounding decides its
-# sign.
+# A derivative below this fraction of |score| + rho counts as zero, as its sign depends
+# on rounding errors.
 cdef double ZERO = 1e-14
 # The search also ends once the interval is shorter than this.
 cdef double SHORTEST = 1e-15
@@ -51,8 +52,8 @@ cdef inline double slope(double both, double center_first, double center_second,
         return 2.0 * rho * (
             (both - center_first if center_first < both else 0.0)
             + (both - center_second if center_second < both else 0.0))
-    # on the line a + b = 1 + s, a = s implies b = 1; otherwise a and b move by half of
-    # s
+    # on the line a + b = 1 + s, a = s implies b = 1, and a = 1 implies b = s; otherwise
+    # a and b move by half of the change of s
     if first <= both:
         return 2.0 * rho * (both - center_first)
     if first >= 1.0:
@@ -62,7 +63,7 @@ cdef inline double slope(double both, double center_first, double center_second,
 
 cdef inline double block_gain(double score, double center_first, double center_second,
                               double rho, const PairPoint* point) noexcept nogil:
-    """Return the gain of the best of the four outcomes over a point, to first order."""
+    """Return the first-order gain of moving a point to the best of four outcomes."""
     cdef double gain_first = -2.0 * rho * (point.first - center_first)
     cdef double gain_second = -2.0 * rho * (point.second - center_second)
     cdef double best = gain_first + gain_second + score
@@ -77,7 +78,7 @@ cdef inline double block_gain(double score, double center_first, double center_s
 cdef double step_pair(double score, double curvature, double center_first,
                       double center_second, double rho,
                       PairPoint* point) noexcept nogil:
-    """Move a point to the minimum; return the best outcome's gain before."""
+    """Move a point to the minimum; return the `block_gain` before the move."""
     cdef double low = 0.0, high = 1.0, both = 0.0, old = point.both
     cdef double gain = block_gain(score, center_first, center_second, rho, point)
     cdef double at_low, at_high, derivative
@@ -113,7 +114,7 @@ cdef double step_pair(double score, double curvature, double center_first,
 
 def solve_pair(double score, double curvature, double center_first,
                double center_second, double rho, first, second, both):
-    """Return the minimum (a, b, s) of the block, and the gain before; for tests."""
+    """Return the minimum (a, b, s), and the value of `step_pair`; for tests."""
     cdef PairPoint point
     point.first, point.second, point.both = first, second, both
     gain = step_pair(score, curvature, center_first, center_second, rho, &point)

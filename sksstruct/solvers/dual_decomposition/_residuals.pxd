@@ -40,7 +40,6 @@ cdef inline void move_multipliers(PairEnd* end, double eta,
     for k in range(labels.size):
         residual = end.marginal[k] - labels.q[k]
         end.u[k] += eta * residual
-        # `total` holds the sum over pairs, so that a label's gain needs no loop over
-        # them
+        # `total` holds the sum over pairs, so that a label's gain needs no loop
         labels.total[k] += eta * residual
         add_residual(sums, residual, labels.q[k], end.u[k])

@@ -1,6 +1,7 @@
 """Export of the state of GDMM to arrays and import from arrays that `restart.py` makes.
 
-Notation as in `_state.pyx`. Multipliers are stored as rho u, in units of the scores.
+`_state.pyx` states the notation. Multipliers are stored as rho u, in units of the
+scores.
 """
 
 from libc.stdint cimport int32_t
@@ -34,7 +35,7 @@ def sizes(GDMMState state):
 
 
 def read_labels(GDMMState state, counts_, labels_, q_):
-    """Write the active labels of all variables, and their probabilities."""
+    """Write the numbers of active labels of variables, the labels and their q."""
     cdef int32_t* counts = int32s(counts_)
     cdef int32_t* label = int32s(labels_)
     cdef double* q = doubles(q_)
@@ -49,7 +50,7 @@ def read_labels(GDMMState state, counts_, labels_, q_):
 
 
 def read_outcomes(GDMMState state, counts_, left_, right_, q_, multipliers_):
-    """Write the active outcomes of all pairs, and the multipliers of their ends."""
+    """Write the active outcomes of pairs: numbers, places, q; and all multipliers."""
     cdef int32_t* counts = int32s(counts_)
     cdef int32_t* left = int32s(left_)
     cdef int32_t* right = int32s(right_)
@@ -75,7 +76,10 @@ def read_outcomes(GDMMState state, counts_, left_, right_, q_, multipliers_):
 
 def write_state(GDMMState state, counts_, labels_, first_, q_, outcome_counts_, left_,
                 right_, outcome_q_, multipliers_):
-    """Set distributions and multipliers; `first_` has offsets of variables' labels."""
+    """Set distributions and multipliers, and add the weights (10) of the q.
+
+    `first_` has the offsets of the labels of each variable in `labels_`.
+    """
     cdef const int32_t* counts = const_int32s(counts_)
     cdef const int32_t* label = const_int32s(labels_)
     cdef const Py_ssize_t* first = const_intps(first_)
@@ -91,8 +95,8 @@ def write_state(GDMMState state, counts_, labels_, first_, q_, outcome_counts_, 
         for variable in range(state.model.n_variables):
             restore_labels(
                 state, variable, counts[variable], label, q, first[variable])
-            # Algorithm 3 visits active factors only: factors whose q differs from the
-            # start
+            # Algorithm 3 visits active factors only: factors whose q differs from the q
+            # of a new state
             state._active_factors[variable] = state._labels[variable].q[0] < 1.0
         for pair in range(state.model.n_pairs):
             restore_outcomes(state, pair, outcome_counts[pair], label, first, places,
@@ -152,8 +156,7 @@ cdef int restore_outcomes(GDMMState state, Py_ssize_t pair, Py_ssize_t count,
                 f"the state of dual variables is damaged: pair {pair} has an outcome "
                 "that is forbidden")
         entry = state.model.entry(pair, pair_labels[0], pair_labels[1])
-        # the observed outcome is in the list already, and outcomes of the state are
-        # distinct
+        # the observed outcome has place 0; the arrays list no outcome of a pair twice
         place = 0
         if outcomes.entry[0] != entry:
             place = outcomes.size
@@ -171,7 +174,7 @@ cdef Py_ssize_t restore_multipliers(
     GDMMState state, Py_ssize_t pair, const int32_t* label,
     const Py_ssize_t* first, const double* multipliers, Py_ssize_t s
 ) except -1 nogil:
-    """Set u at both ends of a pair; return the next pair's offset."""
+    """Set u at both ends of a pair; return the offset of the next pair's entries."""
     cdef PairEnd* end
     cdef Py_ssize_t variable, k
     cdef int32_t place
@@ -189,7 +192,7 @@ cdef Py_ssize_t restore_multipliers(
 
 cdef int add_label_weights(GDMMState state, Py_ssize_t variable,
                            double C) except -1 nogil:
-    """w += C Phi_v^T (e_truth - q_v)"""
+    """Add C Phi_v^T (e_truth - q_v) to the weights."""
     cdef ActiveLabels* labels = &state._labels[variable]
     cdef Py_ssize_t k
     state._reserve(labels.size)
@@ -200,7 +203,7 @@ cdef int add_label_weights(GDMMState state, Py_ssize_t variable,
 
 
 cdef int add_pair_weights(GDMMState state, Py_ssize_t pair, double C) except -1 nogil:
-    """w += C Phi_f^T (e_truth - q_f)"""
+    """Add C Phi_f^T (e_truth - q_f) to the weights."""
     cdef ActiveOutcomes* outcomes = &state._outcomes[pair]
     cdef Py_ssize_t k
     state._reserve(outcomes.size)
@@ -221,7 +224,7 @@ def clique_sizes(CliqueGDMMState state, counts_):
 
 
 def read_cliques(CliqueGDMMState state, entries_, q_):
-    """Write the active outcomes of all cliques, and their probabilities."""
+    """Write the entries of the active outcomes of all cliques, and their q."""
     cdef Py_ssize_t* entries = intps(entries_)
     cdef double* q = doubles(q_)
     cdef Py_ssize_t clique, k, n = 0
@@ -234,7 +237,10 @@ def read_cliques(CliqueGDMMState state, entries_, q_):
 
 
 def write_cliques(CliqueGDMMState state, first_, counts_, entries_, q_):
-    """Set the distributions; the cliques of example i begin at first_[i]."""
+    """Set the distributions of cliques, and add the weights (10) of the q.
+
+    The cliques of example i begin at first_[i].
+    """
     cdef const Py_ssize_t* first = const_intps(first_)
     cdef const Py_ssize_t* counts = const_intps(counts_)
     cdef const Py_ssize_t* entries = const_intps(entries_)
@@ -250,17 +256,19 @@ def write_cliques(CliqueGDMMState state, first_, counts_, entries_, q_):
 cdef int restore_clique(CliqueGDMMState state, Py_ssize_t clique,
                         Py_ssize_t size, const Py_ssize_t* entries, const double* q,
                         double C) except -1:
-    """Set q_f, its marginals and weights; the observed outcome stays at place 0."""
+    """Set q_f and its marginals, and add to the weights.
+
+    The observed outcome stays at place 0.
+    """
     cdef CliqueOutcomes* outcomes = &state._cliques[clique]
     cdef Py_ssize_t first = state.cliques._first_node[clique], n, k, j, node, label
     cdef double* table = &state.cliques._weights[state.cliques._first_weight[clique]]
-    # the observed labels' part of `total` was removed with the variables' distributions
+    # `restore_labels` has set `total` of the observed labels to zero
     outcomes.q[0] = 0.0
     memset(outcomes.marginal, 0, outcomes.order * state.cliques.n_labels
            * sizeof(double))
     for n in range(size):
-        # the observed outcome is in the list already, and outcomes of the state are
-        # distinct
+        # the observed outcome has place 0; the arrays list no outcome of a clique twice
         k = 0
         if outcomes.entry[0] != entries[n]:
             k = outcomes.size
@@ -272,7 +280,7 @@ cdef int restore_clique(CliqueGDMMState state, Py_ssize_t clique,
             outcomes.marginal[j * state.cliques.n_labels + label] += q[n]
             state._labels[node].total[
                 place_of(label, state.model._y_true[node])] += q[n]
-    # w += C Phi_f^T (e_truth - q_f)
+    # weights change by C (e_truth - q_f) (10)
     for k in range(outcomes.size):
         table[outcomes.entry[k]] += (
             C * state.cliques._factor[clique] * ((k == 0) - outcomes.q[k]))

@@ -14,7 +14,8 @@ cdef struct Scratch:
     Py_ssize_t capacity
     # the allocation that all arrays below share
     double* memory
-    # gains of the labels of a variable; scores without messages of a pair's outcomes
+    # gains of the labels of a variable, or scores of the outcomes of a pair without
+    # messages
     double* score
     # |phi_f|^2 of a pair's outcomes
     double* norm
@@ -32,21 +33,22 @@ cdef class GDMMState:
     cdef readonly double alpha, rho, infeasibility, primal_residual, dual_residual
     cdef readonly int64_t calls
     cdef public double ignore
-    # an entry for each variable, and for each pair
+    # an entry for each variable
     cdef ActiveLabels* _labels
+    # an entry for each pair
     cdef ActiveOutcomes* _outcomes
     cdef Scratch _scratch
     cdef Arena _arena
     cdef readonly double block_gap, residual_square
-    # sum over variables of |change of q_v|^2 in the last pass, times the number of
-    # pairs
+    # sum over variables v of the degree of v (pairs and cliques) times |change of
+    # q_v|^2, where the change is that of the last step in the last pass
     cdef double _square_moved
-    # flags of variables, then of pairs, then of cliques: whether in the A_i of
-    # Algorithm 3
+    # flags of variables, then of pairs, then of cliques: whether the factor is in A_i
+    # of Algorithm 3
     cdef char* _active_factors
-    # whether visits ask the oracles for inactive outcomes
+    # whether visits call the oracles, which find inactive outcomes
     cdef bint _ask_oracles
-    # number of variables per factor, summed over all pairs and cliques
+    # number of ends (a factor and one of its variables) of all pairs and cliques
     cdef Py_ssize_t _n_ends
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
@@ -94,9 +96,12 @@ cdef inline double pair_gain(const Scratch* scratch, const ActiveOutcomes* outco
 
 
 cdef inline double progress_of(double gain, double curvature) noexcept nogil:
-    """Return the gain from moving q from the observed outcome to a better one (18)."""
+    """Return the progress (18) of moving probability from the observed outcome.
+
+    `gain` is the gain of the best outcome minus that of the observed outcome.
+    """
     # along d = step (e_y - e_truth) the gain is step gain - Q/2 |d|^2, |d|^2 = 2 step^2
     cdef double step = gain / (2.0 * curvature)
-    # at most all of the probability moves
+    # a step of 1 moves all of the probability
     step = 1.0 if step > 1.0 else step
     return step * (gain - step * curvature)

@@ -51,8 +51,9 @@ from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._memory cimport resize
 
-# Largest number of projections in a visit of a pair. Q is an upper bound, so that
-# one projection is not the minimum; as the messages soon change, more are not worth it.
+# Largest number of projections in a visit of a pair. A projection does not reach the
+# minimum, as Q is an upper bound of the curvature; the messages change soon, so that
+# the exact minimum is not needed.
 cdef int INNER_STEPS = 4
 # Projections of a visit end once no probability changes by more than this.
 cdef double LEAST_CHANGE = 1e-3
@@ -80,11 +81,12 @@ cdef class GDMMState:
     ignore : float
         Outcomes that would gain less than this share of the loss stay inactive.
     block_gap : float
-        Gain of the best outcome of a factor over its distribution, weighted by
-        p_i / alpha and summed over the visits of the last pass. Zero at the minimum.
+        Gain of the best outcome of a factor minus the mean gain under its distribution,
+        weighted by p_i / alpha and summed over the visits of the last pass. Zero at the
+        minimum. `AwayGDMMState` weights by p_i, and sums over factors.
     infeasibility : float
-        Mean total variation distance between the marginals of pairs and of variables,
-        at the last update of the multipliers.
+        Mean total variation distance between the marginals of pairs and cliques and the
+        distributions of their variables, at the last update of the multipliers.
     primal_residual, dual_residual : float
         Norm of M q_f - q_v relative to that of q, and norm of the change of q_v in the
         last pass relative to that of u.
@@ -160,18 +162,20 @@ cdef class GDMMState:
             Examples.
         parts : ndarray of shape (n_variables,)
             The part of the labels that the oracle of each variable reads, as a number
-            in [0, 1); negative for all.
+            in [0, 1); negative numbers stand for all labels.
         linear : bool
             Whether oracles read every outcome.
         greedy : bool
             Whether to visit only active factors; each pass activates one more factor of
             each example (Algorithm 3).
         oracles : bool
-            Whether outcomes may become active. If not, only active ones are visited.
+            Whether visits call oracles, so that outcomes may become active.
         inner_steps : int
-            Number of steps for each factor of an example, beyond that of Algorithm 4.
+            Number of steps for each factor of an example, beyond the one step of
+            Algorithm 4. Used unless `greedy`.
         eta : float
-            Step of the multipliers of the example before each of them, in units of rho.
+            Step of the multipliers of the example before each further step, in units of
+            rho.
         """
         cdef Py_ssize_t k, i, variable, pair, n = self.model.n_variables
         cdef double C
@@ -179,7 +183,7 @@ cdef class GDMMState:
         self._ask_oracles = oracles
         self._square_moved = self.block_gap = 0.0
         with nogil:
-            # all factors of an example in a row, as they exchange messages
+            # all factors of an example are visited in a row, as they exchange messages
             for k in range(order.shape[0]):
                 if clock.late():
                     break
@@ -204,7 +208,7 @@ cdef class GDMMState:
     cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
                             bint linear, Py_ssize_t inner_steps,
                             double eta) except -1 nogil:
-        """Take several steps for each factor of an example; ask oracles once."""
+        """Take several steps for each factor of an example; the first calls oracles."""
         cdef Py_ssize_t variable, pair, step
         cdef bint ask_oracles = self._ask_oracles
         cdef double square_moved_before = self._square_moved
@@ -213,8 +217,8 @@ cdef class GDMMState:
         for step in range(inner_steps + 1):
             if step:
                 self._move_multipliers(i, eta, &ignored)
-            # the dual residual compares q_v with its value before the last step only,
-            # as the multipliers have followed all earlier steps
+            # the dual residual has the change of q_v in the last step only: the
+            # multipliers were updated after all earlier steps
             self._square_moved = square_moved_before
             for variable in range(self.model._first_variable[i],
                                   self.model._first_variable[i + 1]):
@@ -233,9 +237,9 @@ cdef class GDMMState:
 
     cdef Py_ssize_t _best_clique(self, Py_ssize_t i, double C,
                                  double* most_progress) except -2 nogil:
-        """Return the larger factor that would make more progress than `most`, or -1.
+        """Return the larger factor of more progress than `most_progress`, or -1.
 
-        The progress of this factor is written to `most`.
+        The progress of this factor is written to `most_progress`.
         """
         return -1
 
@@ -243,7 +247,7 @@ cdef class GDMMState:
                          bint linear) except -1 nogil:
         """Add to A_i the factor that would make the most progress (18)."""
         cdef Py_ssize_t n = self.model.n_variables, variable, pair, best = -1, clique
-        # zero: a factor without progress is not added, even if no other has any
+        # no factor is added if none makes progress
         cdef double progress, most_progress = 0.0
         for variable in range(self.model._first_variable[i],
                               self.model._first_variable[i + 1]):
@@ -286,8 +290,8 @@ cdef class GDMMState:
             # scores of the model do not include the loss
             if labels.label[k] != self.model._y_true[variable]:
                 gain[k] += self.model._cost[variable]
-            # `total` sums M q_f + u over the pairs; each pair's message also subtracts
-            # q_v
+            # `total` sums M q_f + u over pairs and cliques, whose messages also have
+            # -q_v
             gain[k] += self.rho * (labels.total[k] - labels.degree * labels.q[k])
         return 0
 
@@ -299,7 +303,7 @@ cdef class GDMMState:
         cdef double best
         cdef double* gain
         cdef int32_t label = 0
-        # the label is not activated here, but by visits once the factor is active
+        # this method activates no label; visits do, once the variable is in A_i
         self._reserve(labels.size + 2)
         gain = self._scratch.score
         self._variable_gains(variable, gain)
@@ -365,7 +369,7 @@ cdef class GDMMState:
             # the residual M q_f - q_v of each pair of the variable changes by
             # -change_of_q
             self._square_moved += labels.degree * (change_of_q * change_of_q)
-            # weights change by C (e_truth - q) (10)
+            # the weights of label k contain -C q[k] times its features, by (10)
             change[k] = -C * change_of_q
             labels.q[k] = q
         self.model.add_labels(variable, labels.size, labels.label, change)
@@ -391,8 +395,8 @@ cdef class GDMMState:
         for side in range(2):
             end = &outcomes.ends[side]
             labels = end.labels
-            # messages to every active label, including labels in no active outcome: the
-            # oracle searches all outcomes
+            # labels in no active outcome of this pair get messages, too, as the oracle
+            # searches all outcomes
             for k in range(labels.size):
                 self._scratch.message[side][k] = -self.rho * (
                     end.marginal[k] + end.u[k] - labels.q[k])
@@ -401,7 +405,10 @@ cdef class GDMMState:
 
     cdef int _find_pair(self, Py_ssize_t pair, bint linear, double floor,
                         Outcome* outcome) except -1 nogil:
-        """Ask the oracle of the loaded pair for an outcome with a gain above floor."""
+        """Ask the oracle of the loaded pair for an outcome with a gain above floor.
+
+        Returns whether there is one, which is then written to `outcome`.
+        """
         cdef Messages messages[2]
         cdef ActiveLabels* labels
         cdef int side
@@ -421,11 +428,10 @@ cdef class GDMMState:
         cdef ActiveLabels* second = outcomes.ends[1].labels
         cdef Py_ssize_t entry = self.model.entry(
             pair, outcome.labels[0], outcome.labels[1])
-        # rounding may let the oracle find an active outcome above the gain computed
-        # here
+        # rounding may let the oracle return an active outcome with a larger gain
         if is_active(outcomes, entry):
             return 0
-        # message entries for labels that are new to the variables, if there are any
+        # messages to labels that are new to the variables are zero
         self._scratch.message[0][first.size] = 0.0
         self._scratch.message[1][second.size] = 0.0
         activate_outcome(self._arena, outcomes, <int32_t> entry,
@@ -454,13 +460,13 @@ cdef class GDMMState:
         # the value remains if the oracle finds no better outcome
         outcome.value = observed
         self._find_pair(pair, linear, observed, &outcome)
-        # outcomes that share no label have an overlap of two
+        # two outcomes that share no label have an overlap of two
         return progress_of(outcome.value - observed,
                            C * self.model.pair_norm + 2.0 * self.rho)
 
     cdef double _extend_pair(self, Py_ssize_t pair, double C,
                              bint linear) except -1.0 nogil:
-        """Activate the loaded pair's best outcome if its q would become positive.
+        """Activate the best outcome of the loaded pair if its q would become positive.
 
         Returns Q of the active outcomes, including the new one.
         """
@@ -556,7 +562,7 @@ cdef class GDMMState:
 
     cdef int _move_multipliers(self, Py_ssize_t i, double eta,
                                Residuals* sums) except -1 nogil:
-        """Update the multipliers of one example, and add its residuals to the sums."""
+        """Update the multipliers of one example, and add the residuals to the sums."""
         cdef Py_ssize_t pair
         cdef int side
         for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
@@ -594,7 +600,7 @@ cdef class GDMMState:
 
 cdef inline double write_step(Scratch* scratch, const ActiveOutcomes* outcomes,
                               double curvature) noexcept nogil:
-    """Write the change of q_f to the projected point; return its largest entry."""
+    """Write the change of q_f by a projection; return its largest absolute entry."""
     cdef Py_ssize_t n = outcomes.size, k
     cdef double threshold, q, largest = 0.0
     for k in range(n):
@@ -611,7 +617,7 @@ cdef inline double write_step(Scratch* scratch, const ActiveOutcomes* outcomes,
 
 cdef inline void apply_step(Scratch* scratch, ActiveOutcomes* outcomes, double C,
                             double rho) noexcept nogil:
-    """Change q_f, and update scores and messages as (10) and (13) imply."""
+    """Change q_f, and update scores and messages accordingly."""
     cdef Py_ssize_t k
     cdef double change
     # w and the marginals are updated once, at the end of the visit

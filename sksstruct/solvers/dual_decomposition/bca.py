@@ -29,7 +29,8 @@ _MOST_ALONE = 20
 _FALL = 0.7
 # Largest number of passes between two computations of the objective.
 _MOST_PASSES = 5
-# Number of scores read between two checks for signals, some tenths of a second.
+# Number of scores read between two checks for signals: the work of some tenths of a
+# second.
 _WORK_OF_A_CALL = 5e5
 
 
@@ -137,7 +138,7 @@ class BCARun:
             part = order[first : first + self.visits_of_a_call]
             state.visit_alone(part) if without_pairs else state.visit(part)
         if without_pairs and self.are_labels_settled():
-            # a first model can be used long before one with pairs is trained
+            # a first model is reported, as training with pairs takes much longer
             self.evaluate()
             state.begin_pairs()
             self.alone = False

@@ -6,7 +6,7 @@ from sksstruct.solvers.dual_decomposition._binary_state import BinaryVisits
 
 
 class BinaryGDMMState(BinaryVisits):
-    """Probabilities of labels, active pairs and their multipliers: Algorithm 3.
+    """State of Algorithm 3 on binary labels: probabilities, pairs and multipliers.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class BinaryGDMMState(BinaryVisits):
         self._observed = self._probabilities.copy()
 
     def begin_pairs(self):
-        """Activate the pairs of labels that are observed or have moved so far.
+        """Choose s for the probabilities found without pairs, and activate pairs.
 
         Each s lies in the range that the labels' probabilities allow, and makes the
         weight of its pair zero if possible, so that the objective does not change.
@@ -75,9 +75,9 @@ class BinaryGDMMState(BinaryVisits):
             Step of the multipliers in units of rho.
         """
         model = self.model
-        # Scores change during the pass. Visits read the current scores, and only their
-        # order is that at the start of the pass, which avoids the ordered multimap of
-        # the paper.
+        # Scores change during the pass. Visits read current scores of pairs, but in the
+        # order that the scores had at the start of the pass, which avoids the ordered
+        # multimap of the paper.
         scores = model.scaling * model.pair_weights()
         descending = np.argsort(-scores, kind="stable")
         positive = descending[scores[descending] > self.ignore].astype(np.int32)

@@ -2,7 +2,7 @@
 
 Algorithm 1 of Yen et al. (2016): a pass over the factors that minimizes the augmented
 Lagrangian (12), then a step of the multipliers (13). `_state.pyx` states notation,
-blocks and signs. Dual values are reported at a feasible point next to the iterate
+blocks and signs. Dual values are reported at a feasible point near the iterate
 (`_feasible.pyx`): lower bounds of the optimum, so that the duality gap is a
 certificate.
 """
@@ -45,8 +45,8 @@ _START = 4.0
 # rho is adapted such that the relative primal residual is this multiple, the balance,
 # of the dual residual.
 _BALANCE = 5.0
-# Balance with further steps among active outcomes: these steps let the distributions
-# keep up with larger multipliers.
+# Initial balance with inner steps or cached passes, which adapt the distributions to
+# larger multipliers.
 _CACHED_BALANCE = 1.0
 # The balance is reduced if the primal residual falls by less than this factor in a
 # period: rho is then too small for the steps to converge.
@@ -57,27 +57,27 @@ _PERIOD = 5
 _FIRST_PASSES = 20
 # Factor by which the balance, or eta, is reduced.
 _REDUCTION = 0.6
-# Lower bound of the balance.
+# Lower bound of the balance, unless there are cycles.
 _LEAST_BALANCE = 1.5
-# Where pairs form cycles, the steps need a larger rho to converge. Initial rho is at
-# least this multiple of the mean cost, the scale of the multipliers.
+# If pairs form cycles, the steps need a larger rho to converge. The initial rho is then
+# at least this multiple of the mean cost, the scale of the multipliers.
 _LOOPY_START = 3.0
-# Cycles: initial balance.
+# Initial balance if there are cycles.
 _LOOPY_BALANCE = 0.5
-# Cycles: lower bound of the balance.
+# Lower bound of the balance if there are cycles.
 _LOOPY_LEAST_BALANCE = 0.1
-# Cycles: the balance is reduced if the residual rises by more than this factor in a
-# period.
+# If there are cycles, the balance is reduced if the primal residual rises by more than
+# this factor in a period.
 _LOOPY_RISE = 1.0
-# Cycles: the balance, or eta, grows again if the residual falls by more than this
-# factor in a period, as rho may have become too large.
+# If there are cycles, the balance, or eta, grows again if the primal residual falls by
+# more than this factor in a period, as rho may have become too large.
 _LOOPY_FALL = 0.9
-# Cycles: factor by which the balance, or eta, grows.
+# Factor by which the balance, or eta, grows if there are cycles.
 _LOOPY_GROWTH = 1.25
-# Cycles: upper bound of the balance.
+# Upper bound up to which the balance grows.
 _LOOPY_MOST_BALANCE = 1.0
-# With the balance at its lower bound, eta is reduced, down to this fraction of its
-# value.
+# With the balance at its lower bound, eta is reduced, down to this fraction of the
+# solver's `eta`.
 _LEAST_ETA = 0.1
 # Largest factor by which rho changes between two passes.
 _CHANGE = 1.25
@@ -86,13 +86,14 @@ _RANGE = 1e4
 # First pass after which the objective may be computed.
 _FIRST_EVALUATION = 5
 # Outcomes whose gain is less than this fraction of tol times their loss stay inactive:
-# all of them together add only a small fraction of the target to the gap.
+# all these outcomes together add only a small fraction of the target to the gap.
 _IGNORE = 0.1
 # Outcomes whose gain is less than this multiple of the relative gap times their loss
 # stay inactive too: far from the optimum, most of them would soon have q = 0 again, but
 # cost time in every visit.
 _IGNORE_GAP = 1.0
-# The fraction of the loss before the first gap is known, and its upper bound.
+# Before the first gap is known, outcomes whose gain is less than this fraction of their
+# loss stay inactive; later the fraction from the gap is at most this value.
 _IGNORE_FIRST = 0.3
 # Binary labels: number of passes without pairs.
 _PASSES_ALONE = 2
@@ -162,7 +163,8 @@ class GDMM(FactorSolver):
 
     Splits training into one multiclass problem for each factor, and passes messages
     between factors that share a variable. Each visit maximizes over the outcomes of one
-    factor, and never over labelings. Only outcomes that have proven useful are kept.
+    factor, and never over labelings. Only the few outcomes that get a probability are
+    stored.
     Use it for variables with many labels, or for many pairs of binary variables.
 
     Parameters
@@ -176,16 +178,16 @@ class GDMM(FactorSolver):
 
         - "bcfw": one step for each factor in turn, on its active outcomes
           (Algorithm 4).
-        - "afw": away-step Frank-Wolfe on all factors at once (Algorithm 2). This is the
-          variant that the theory covers; it is slow, and meant for small problems. A
-          pass moves all factors by one step size, so that most passes go into the
-          minimization of the augmented Lagrangian for given multipliers.
+        - "afw": away-step Frank-Wolfe on all factors at once (Algorithm 2). The
+          convergence theorem of the paper is about this variant, which is slow, and
+          meant for small problems. A pass moves all factors by one step size, so that
+          minimizing the augmented Lagrangian for given multipliers takes most passes.
         - "bgcd": block-greedy coordinate descent, in which every example activates the
           factor with the largest expected gain and makes steps for the active factors
           (Algorithm 3).
         - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw".
 
-        Graphs with cliques take "bcfw" and "bgcd".
+        For graphs with cliques, use "bcfw" or "bgcd".
     oracle : {"sublinear", "scan"}, default="sublinear"
         How the best outcome of a factor is found. "sublinear" keeps the scores of
         indicator factors in order, and searches one part of the labels of inner-product
@@ -207,7 +209,8 @@ class GDMM(FactorSolver):
         progress.
     inner_steps : int, default=1
         Number of additional steps per visit for each factor of an example, among active
-        outcomes. Each follows a step of the multipliers of the example. `inner_steps`
+        outcomes. Each step follows an update of the multipliers of the example.
+        `inner_steps`
         and `cached_passes` are used only with ``update="bcfw"``. With both at zero, the
         solver is Algorithm 4.
     cached_passes : int or "auto", default="auto"
@@ -320,8 +323,8 @@ class GDMMRun:
     def adapts_rho(self):
         """Whether rho is adapted to the residuals.
 
-        With "afw", a single step for all factors at once, residuals are not
-        informative.
+        The update "afw" makes one step for all factors at once, so that its residuals
+        do not show whether rho is too small.
         """
         return self.solver.rho == "auto" and self.solver.update != "afw"
 
@@ -434,8 +437,8 @@ class GDMMRun:
         most_eta = self.solver.eta
         if residual > (_LOOPY_RISE if self.is_loopy else _FALL) * before:
             if self.balance == self.least_balance:
-                # a residual that does not fall at the least balance means circling
-                # multipliers
+                # if the residual does not fall at the least balance, the multipliers
+                # oscillate
                 self.eta = max(_REDUCTION * self.eta, _LEAST_ETA * most_eta)
             self.balance = max(_REDUCTION * self.balance, self.least_balance)
         elif self.is_loopy and residual < _LOOPY_FALL * before:
@@ -468,7 +471,7 @@ class GDMMRun:
         self.visited_before = self.model.visited
 
     def dual_value(self):
-        """Return the dual value of a feasible point next to the iterate."""
+        """Return the dual value of a feasible point near the iterate."""
         if self.model.constrained:
             return joint_value(self.state)
         return self.expected_loss() - self.alpha / 2 * self.feasible_square()
@@ -483,7 +486,7 @@ class GDMMRun:
         return expected_loss(self.state)
 
     def feasible_square(self):
-        """Return |w|^2 at the feasible point next to the iterate."""
+        """Return |w|^2 at the feasible point near the iterate."""
         square = self.model.square_with(*feasible_changes(self.state))
         if not _has_cliques(self.model):
             return square
@@ -512,10 +515,10 @@ class BinaryGDMMRun(GDMMRun):
     def make_state(self):
         """Choose how passes search for pairs; return distributions and multipliers."""
         solver = self.solver
-        # a scan reads all pairs of an example, the ordered search only a part
+        # labels are divided only on request: visits of undivided labels score all
         is_divided = solver.oracle != "scan" and solver.partitions != "auto"
         self.n_parts = solver.partitions if is_divided else 1
-        # first passes are without pairs, but at least the last pass has pairs
+        # the first passes are without pairs, but at least the last pass has pairs
         self.n_alone = min(_PASSES_ALONE, solver.max_iter - 1)
         state = BinaryGDMMState(self.model, self.alpha, self.first_rho)
         # this value holds until the first evaluation measures the gap

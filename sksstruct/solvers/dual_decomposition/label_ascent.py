@@ -19,7 +19,7 @@ class LabelAscent(LabelVisits):
     Attributes
     ----------
     gap : float
-        Sum of the gaps of the examples visited since this was last set.
+        Sum of the gaps of the examples visited since `gap` was last set.
     calls : int
         Number of maximizations of the relaxation.
     """
@@ -28,7 +28,7 @@ class LabelAscent(LabelVisits):
         n_labels = model.n_labels
         self._probabilities = np.empty((model.n_examples, n_labels))
         integers = np.zeros((5, n_labels), dtype=np.int32)
-        # no label has a place among the local ones
+        # at first no label is a local label
         integers[4] = -1
         super().__init__(
             model,
@@ -85,9 +85,10 @@ class LabelAscent(LabelVisits):
         first, last : int
             The examples first <= i < last.
         values : ndarray of shape (n_examples,)
-            Overwritten with their hinges.
+            The entries of these examples are overwritten with their losses.
         """
-        # each call has its own scratch, as threads may share only data that none writes
+        # each call has its own scratch, as threads may share only data that no thread
+        # writes
         oracle = ReducedRoofDual(self.graph)
         unary = np.zeros(self.model.n_labels + 8)
         states = np.zeros(self.model.n_labels, dtype=np.int32)

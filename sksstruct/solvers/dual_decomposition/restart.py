@@ -2,7 +2,7 @@
 
 The state consists of distributions and multipliers. The weights are recomputed from the
 distributions (10), with the features, the example weights and the alpha of the new run.
-Notation as in `_state.pyx`. Multipliers are stored as rho u, in units of the scores.
+`_state.pyx` states the notation. Multipliers are stored as rho u, in units of scores.
 """
 
 import numpy as np
@@ -36,9 +36,9 @@ def signature(model):
 
 
 def export_state(state):
-    """Return distributions and multipliers as arrays.
+    """Return distributions and multipliers as a dict of arrays.
 
-    arrays : dict ``counts`` and ``outcome_counts`` are the numbers of active labels of
+    ``counts`` and ``outcome_counts`` are the numbers of active labels of
     each variable and of active outcomes of each pair. ``labels`` and ``q`` list the
     labels and their probabilities, one variable after the other. ``places`` (2, n) has,
     for the two ends of each outcome, the place of its label in the list of the
@@ -74,8 +74,8 @@ def check_state(model, state):
     model : FactorModel
         The model that the state is for.
     state : dict
-        Result of `GDMMRun.export`: ``arrays`` as from `export_state`, and for models
-        with cliques ``cliques`` as from `export_cliques`.
+        The entry ``factors`` of the result of `GDMMRun.export`: ``arrays`` from
+        `export_state`, and for models with cliques ``cliques`` from `export_cliques`.
     """
     owner = Entries(state, "dual variables")
     if state.get("signature") != signature(model):
@@ -96,7 +96,7 @@ def check_state(model, state):
     of_pairs = entries.array("outcome_counts", (model.n_pairs,), np.int32, 1)
     shape = (int(of_pairs.sum(dtype=np.intp)),)
     ends = counts[pairs].T
-    # sums first: their check bounds the number of outcomes by the length of an array
+    # the check of the sums bounds the number of outcomes by the length of an array
     check_sums(entries, "outcome_q", of_pairs, shape)
     entries.array(
         "places", (2, *shape), np.int32, 0, np.repeat(ends, of_pairs, axis=1) - 1
@@ -132,8 +132,8 @@ def restore_state(state, arrays):
     Parameters
     ----------
     state : GDMMState
-        A new state, with q = 1 for all observed outcomes. They may differ from the
-        outcomes that the other run observed.
+        A new state, with q = 1 for all observed outcomes. The observed outcomes of the
+        other run may be different.
     arrays : dict
         Result of `export_state` for a model with the same `signature`.
     """

@@ -1,4 +1,4 @@
-"""Soft-BCFW: factors and variables are made consistent by a penalty, not a constraint.
+"""Soft-BCFW: a penalty, not a constraint, makes factors and variables consistent.
 
 O. Meshi, N. Srebro and T. Hazan (2015). The problem is the augmented Lagrangian of
 `_state.pyx`, whose notation is used here, with multipliers u = 0,
@@ -26,9 +26,9 @@ from sksstruct.utils._param_validation import Positive
 class SoftBCFW(FactorSolver):
     """Dual decomposition by penalties without multipliers: a baseline for `GDMM`.
 
-    Papers compare `GDMM` with this baseline, which uses the same blocks. It converges
-    to a point near the optimum. The distance depends on `rho`, and ``dual_gap_`` is an
-    upper bound on it.
+    Papers compare `GDMM` with this baseline, which uses the same blocks. The solver
+    converges to a point near the optimum, and the distance depends on `rho`;
+    ``dual_gap_`` bounds the objective minus the optimum.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class SoftBCFW(FactorSolver):
 
 
 class _WithoutMultipliers:
-    """A run with multipliers zero and fixed rho.
+    """Methods of runs whose multipliers are zero and whose rho is fixed.
 
     The duality gap does not converge to zero, so that the gap of the softened problem
     decides when to stop.

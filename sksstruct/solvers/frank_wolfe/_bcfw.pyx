@@ -44,9 +44,9 @@ from sksstruct.utils._layout import aligned_zeros
 
 STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 
-# Number of visits between a request for the addresses of a block's arrays and the
-# visit: memory takes as long as a few visits of small examples. The arrays are
-# requested one visit ahead.
+# The struct of a block, which has the addresses of its arrays, is prefetched this
+# number of visits ahead: reading memory takes as long as a few visits of small
+# examples. The arrays are prefetched one visit ahead.
 cdef enum:
     FAR_AHEAD = 4
 
@@ -79,7 +79,7 @@ cdef class BCFWKernel(Blocks):
 
     cdef int step
     cdef bint searches                 # whether steps have a line search
-    # number of visits, never reset; `iterate` is reset with averages
+    # number of visits, never reset; `iterate` is reset when an average begins
     cdef public double visits
     cdef double factor, nu
     cdef Py_ssize_t inner_steps
@@ -88,16 +88,16 @@ cdef class BCFWKernel(Blocks):
     cdef double* gaps
     cdef SumTree tree
     cdef bint sample_by_gap
-    cdef public double gap_total       # at the last full check; inf before
+    cdef public double gap_total       # sum of gaps at the last full check; first inf
     cdef public double loss_average
-    cdef public double gain            # dual increase since it was last reset
+    cdef public double gain            # increase of the dual since the last reset
 
     def __init__(self, BoundModel model, Weights weights, double alpha, *, step, cache,
                  cache_factor, cache_nu, inner_steps, max_cached, sample_by_gap,
                  step_size="line_search"):
         self.step = STEPS[step]
         self.searches = step_size == "line_search"
-        # all other steps need the labelings of the mixture
+        # pairwise and away steps, and the cache, need the labelings of the mixture
         Blocks.__init__(
             self, model, weights, alpha, cache=cache, max_cached=max_cached,
             use_means=self.step == FW and not cache and model.has_means)
@@ -106,8 +106,7 @@ cdef class BCFWKernel(Blocks):
         self.gaps_ = aligned_zeros(self.n_blocks)
         self.gaps = doubles(self.gaps_)
         self.sample_by_gap = sample_by_gap
-        # the tree costs log n per visit: the tree has all blocks only if it is sampled
-        # from
+        # without sampling by gap, the tree is not used
         self.tree = SumTree(self.n_blocks if sample_by_gap else 1)
         # without an exact gap, infinity keeps `_threshold` from accepting cached
         # labelings
@@ -139,8 +138,7 @@ cdef class BCFWKernel(Blocks):
         cdef Py_ssize_t k, n = len(order_), visits = 0
         with nogil:
             for k in range(n):
-                # steps in other blocks may have changed the gain since then, but rarely
-                # by much
+                # steps in other blocks have changed the gain, but rarely by much
                 if self.promises[order[k]] > least:
                     self._visit(order[k], False)
                     visits += 1
@@ -174,7 +172,7 @@ cdef class BCFWKernel(Blocks):
             self._visit_means(i)
         else:
             self._visit_labelings(i, oracle)
-        # Visits that do not change the block count too, as they repeat the iterate.
+        # a visit that does not change the block is counted, too: it repeats the iterate
         self.iterate += 1.0
         self.visits += 1.0
         return 0
@@ -187,7 +185,7 @@ cdef class BCFWKernel(Blocks):
         sks_prefetch(&self.model._example_weights[i], sizeof(double))
 
     cdef void _prefetch(self, Py_ssize_t i) noexcept nogil:
-        """Prefetch the arrays of the next block and of its example."""
+        """Prefetch the arrays of a block and of its example."""
         cdef Block* block = &self.blocks[i]
         self.model.prefetch(i, True)
         if self.use_means:
@@ -264,7 +262,7 @@ cdef class BCFWKernel(Blocks):
     # entries that it changes.
 
     def average(self, bint begin):
-        """Restart the average of the iterates, or stop collecting it."""
+        """Restart the average of the iterates if `begin`, else stop collecting it."""
         if begin:
             self.iterate = 0.0
             self.loss_average = 0.0
@@ -276,7 +274,7 @@ cdef class BCFWKernel(Blocks):
         return self.iterate * (self.iterate + 1.0) / 2.0
 
     cdef int _apply_change(self, Py_ssize_t i, double scale) except -1 nogil:
-        """Add the prepared change to the iterate, and to its average."""
+        """Add the prepared change to the iterate, and to u for the average."""
         return self.model.apply_change(self.workspace, i, self.weights, scale,
                                        self._average_factor())
 
@@ -285,7 +283,8 @@ cdef class BCFWKernel(Blocks):
         cdef double change = self.model._example_weights[i] * (loss - self.losses[i])
         self.losses[i] = loss
         self.loss += change
-        # averaged like the weights, as the dual value of the average needs both
+        # the loss is averaged like the weights, as the dual value of the average needs
+        # both averages
         self.loss_average += self._average_factor() * change
 
     cdef double _step_size(self, double slope, double curvature,
@@ -314,7 +313,7 @@ cdef class BCFWKernel(Blocks):
             return 0
         self.model.loss(i, self.decoded, &loss)
         count = self.model.indicator(i, self.decoded, self.keys)
-        # keys of the labeling are added to the block, each with one look-up
+        # this call also adds the keys of the labeling to the block
         self._subtract_keys(block, count)
         self.model.add_mean(self.workspace, i, block.n_keys, block.keys,
                             self.difference, 1.0, NULL)
@@ -324,8 +323,7 @@ cdef class BCFWKernel(Blocks):
         self._apply_change(i, step * p_i / self.alpha)
         self.gain += p_i * step * (slope - 0.5 * step * curvature)
         self._set_loss(i, (1.0 - step) * self.losses[i] + step * loss)
-        # after a full step the mixture is one labeling, and other keys would remain
-        # with zeros
+        # after a step of size 1 the mixture is one labeling: other keys are removed
         if step == 1.0:
             return self._restart_means(block, count)
         for entry in range(block.n_keys):
@@ -350,7 +348,7 @@ cdef class BCFWKernel(Blocks):
             self._take_inner_steps(i, best)
         else:
             self._take_one_step(i, best, mixture_value)
-        # at the end, as steps may have made weights zero
+        # labelings are removed at the end, as steps may have made weights zero
         return self._drop(i)
 
     cdef Py_ssize_t _evaluate_labelings(self, Py_ssize_t i,
@@ -370,7 +368,7 @@ cdef class BCFWKernel(Blocks):
 
     cdef Py_ssize_t _ask_oracle(self, Py_ssize_t i,
                                 double mixture_value) except -1 nogil:
-        """Decode an example, and return the labeling's number in the block."""
+        """Decode an example; return the number of the labeling, appended if new."""
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t number
         cdef double best
@@ -385,9 +383,10 @@ cdef class BCFWKernel(Blocks):
         return number
 
     cdef double _threshold(self, Py_ssize_t i) noexcept nogil:
-        """Return the gain of a cache hit (Section 3.3): enough locally and globally."""
+        """Return the least gain of a cache hit (Section 3.3)."""
         cdef double local, overall
-        # without an estimate or cache hits, where the products below may be NaN
+        # no cache hits without a gap estimate or with an infinite factor: the products
+        # below may be NaN
         if self.factor == INFINITY or self.gaps[i] == INFINITY:
             return INFINITY
         local = self.factor * self.gaps[i]
@@ -398,7 +397,7 @@ cdef class BCFWKernel(Blocks):
 
     cdef int _take_one_step(self, Py_ssize_t i, Py_ssize_t best,
                             double mixture_value) except -1 nogil:
-        """Take one step through the example's change of means (Algorithms 1, 3, 4)."""
+        """Take one step, which reads features (Algorithms 1, 3, 4)."""
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t j
         cdef double p_i = self.model._example_weights[i]
@@ -414,7 +413,7 @@ cdef class BCFWKernel(Blocks):
         self._apply_change(i, step * p_i / self.alpha)
         self.gain += p_i * step * (direction.slope - 0.5 * step * curvature)
         move_weights(block, &direction, step)
-        # recomputed rather than updated, so that rounding errors do not accumulate
+        # the loss is recomputed, so that rounding errors do not accumulate
         for j in range(block.n_labelings):
             loss += block.weight[j] * block.loss[j]
         self._set_loss(i, loss)
@@ -453,12 +452,12 @@ cdef class BCFWKernel(Blocks):
         cdef double curvature, step, first_slope = 0.0
         cdef Direction direction
         self._extend_gram(i)
-        # w changes by the total difference of the labelings' weights
+        # at the end, w changes by the differences from the old weights of labelings
         for j in range(block.n_labelings):
             self.old_weight[j] = block.weight[j]
         for turn in range(self.inner_steps):
-            # in turn 0, the target is the oracle's labeling, even if another has its
-            # value
+            # in turn 0, the target is the given labeling, even if another labeling has
+            # the same value
             if turn:
                 best = best_labeling(block, self.value)
             direction = find_direction(
@@ -525,7 +524,7 @@ cdef class BCFWKernel(Blocks):
         cdef const double* row
         for j in range(block.n_labelings):
             self.mixture[j] = 0.0
-        # only rows of active labelings: with a cache, most labelings have weight zero
+        # with a cache, most labelings have weight zero, and their rows are not read
         for k in range(block.n_labelings):
             if block.weight[k] > 0.0:
                 row = block.gram + k * block.capacity
@@ -548,7 +547,7 @@ cdef class BCFWKernel(Blocks):
         for j in range(block.n_labelings):
             loss += block.weight[j] * block.loss[j]
             change = self.old_weight[j] - block.weight[j]
-            # most labelings keep their weight; `largest` is positive if any does not
+            # most weights do not change; `largest` is positive if any weight changes
             if change != 0.0:
                 self.model.add_labeling(self.workspace, i, block.labelings + j * size,
                                         change / largest)

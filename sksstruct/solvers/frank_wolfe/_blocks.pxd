@@ -6,20 +6,20 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct Block:
-    # For blocks of mean parameters: keys in ascending order. The number of entries
-    # grows with the number of parts in which labelings differ, not with the number of
-    # visits.
+    # Blocks of mean parameters have keys, in ascending order, and values. The number of
+    # entries grows with the number of parts in which labelings differ, not with the
+    # number of visits.
     Py_ssize_t n_keys, key_capacity
     int32_t* keys
     double* values
-    # For blocks of labelings. Each quantity has its own array, as most loops read only
-    # one.
+    # Blocks of labelings have an array for each quantity, as most loops read a single
+    # array.
     Py_ssize_t n_labelings, capacity
     int32_t* labelings      # (capacity, size)
     double* weight
     double* loss
     # The Gram matrix, NULL until a visit takes several steps.
-    Py_ssize_t n_gram       # number of the first labelings that it covers
+    Py_ssize_t n_gram       # number of rows and columns that are computed
     double* gram            # (capacity, capacity)
 
 
@@ -57,8 +57,8 @@ cdef inline void sort_keys(Block* block, Py_ssize_t first) noexcept nogil:
     cdef Py_ssize_t entry, k
     cdef int32_t key
     cdef double value
-    # insertion sort is fast for the few new keys of most visits; long sequences bring
-    # many
+    # insertion sort is fast for the few new keys of most visits; visits of long
+    # sequences add many keys
     if block.n_keys - first > 32:
         heap_sort(block)
         return
@@ -83,7 +83,8 @@ cdef class Blocks:
     cdef Block* blocks
     # memory of the arrays of all blocks, which are many and small
     cdef Arena arena
-    # arrays that Python reads, and pointers to their data
+    # for each block the loss of its mixture, and the gap that the last visit found
+    # ("promised"): arrays that Python reads, and pointers to their data
     cdef readonly object losses_, promises_
     cdef double* losses
     cdef double* promises
@@ -101,7 +102,8 @@ cdef class Blocks:
     cdef double* mixture
     cdef int32_t* decoded
     cdef int32_t* keys
-    # for each key its entry in the block; valid only if the block has the key there
+    # for each key its entry in a block; valid only if this entry of the block has the
+    # key
     cdef int32_t* place
     # the mixture minus a labeling, in the order of the block's keys
     cdef double* difference

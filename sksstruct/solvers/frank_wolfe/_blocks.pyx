@@ -28,8 +28,8 @@ from sksstruct.utils._pointers cimport (
 from sksstruct.solvers.frank_wolfe.exported import FIRST_CAPACITY
 from sksstruct.utils._layout import aligned_zeros
 
-# Initial capacities for labelings. Without a cache few blocks need more than four; the
-# scratch, which is allocated once, may be larger.
+# Initial capacities, in labelings, of the scratch and of a block. Without a cache few
+# blocks need more than four labelings; the scratch exists once, and may be larger.
 cdef Py_ssize_t SCRATCH_CAPACITY = 16, FIRST = FIRST_CAPACITY
 
 
@@ -72,7 +72,7 @@ cdef class Blocks:
         _set_scratch(self, SCRATCH_CAPACITY)
         self.decoded = self._integers(model.max_size)
         self.keys = self._integers(model.max_keys)
-        # as long as the key space, which may be large: allocated only for mean
+        # `place` has an entry for every possible key, and is allocated only for mean
         # parameters
         if self.use_means:
             self.place = self._integers(model.key_space)
@@ -131,7 +131,7 @@ cdef class Blocks:
             values += counts[i]
 
     def form_weights(self):
-        """Add the contributions of all blocks to the weights, and set their losses."""
+        """Add the contributions of all blocks to the weights; set losses of blocks."""
         cdef Py_ssize_t i
         for i in range(self.n_blocks):
             _add_observed(self, i)
@@ -183,7 +183,7 @@ cdef class Blocks:
     # ---- changing the weights within a run ----
 
     def use(self, Weights weights, double alpha):
-        """Continue with other weights, which may differ from those of the duals."""
+        """Continue with other weights, which need not be those of the duals."""
         self.weights, self.alpha = weights, alpha
         self.workspace.read(weights.w)
 
@@ -214,15 +214,15 @@ cdef class Blocks:
         """
         cdef Py_ssize_t i
         for i in range(self.n_blocks):
-            # old promises do not hold for the new weights: visit all blocks once more
+            # promises of the old weights are void: `visit_known` visits all blocks once
             self.promises[i] = INFINITY
             # the observed labelings have loss zero
             self.losses[i] *= share
-            # with share 1, no observed labeling of weight zero must be appended
+            # with share 1, observed labelings would be appended with weight zero
             if share != 1.0:
                 _mix_with_observed(self, i, share)
         self.loss *= share
-        # v is linear in the duals, and mu_i(y_i) contributes nothing to it
+        # v is linear in the duals, and mu_i(y_i) contributes nothing to v
         self.weights.set(self.weights.v * (share * self.alpha / alpha))
         self.workspace.read(self.weights.w)
         self.alpha = alpha
@@ -269,7 +269,7 @@ cdef class Blocks:
             _widen(self, block, size)
         memcpy(block.labelings + j * size, y, size * sizeof(int32_t))
         block.weight[j] = 0.0
-        # stored, as every step needs the losses of all labelings
+        # losses are stored, as every step needs the losses of all labelings
         self.model.loss(i, y, &block.loss[j])
         block.n_labelings += 1
         return 0
@@ -285,7 +285,7 @@ cdef class Blocks:
             # products with the labelings up to j, the lower triangle
             self.model.gram_row(self.workspace, i, block.labelings + j * size, j + 1,
                                 block.labelings, block.gram + j * width)
-            # the upper triangle too, as steps read whole rows
+            # the upper triangle is stored, too, as steps read whole rows
             for k in range(j):
                 block.gram[k * width + j] = block.gram[j * width + k]
         block.n_gram = block.n_labelings
@@ -320,7 +320,7 @@ cdef class Blocks:
         return _add_keys(self, block, count, 1.0)
 
     cdef int _subtract_keys(self, Block* block, Py_ssize_t count) except -1 nogil:
-        """Write the block minus the first `count` of self.keys to the difference.
+        """Write a block minus the first `count` of self.keys to `difference`.
 
         New keys are appended to the block, with value zero.
         """
@@ -332,7 +332,7 @@ cdef class Blocks:
         _find_keys(self, block)
         for k in range(count):
             _entry(self, block, self.keys[k])
-        # sorting in new keys changes the places of others
+        # sorting moves keys, so that `place` has to be set again
         if block.n_keys > n_keys:
             sort_keys(block, n_keys)
             _find_keys(self, block)
@@ -351,7 +351,7 @@ cdef Py_ssize_t _n_entries(Blocks self, Py_ssize_t i) noexcept nogil:
 
 
 cdef double _subtract_block(Blocks self, Py_ssize_t i) except? -1.0:
-    """Subtract a block from the prepared change, and return its loss."""
+    """Subtract a block from the prepared change; return the loss of its mixture."""
     cdef Block* block = &self.blocks[i]
     cdef double value = 0.0
     cdef Py_ssize_t j
@@ -452,8 +452,8 @@ cdef int _mix_with_observed(Blocks self, Py_ssize_t i, double share) except -1:
 
 cdef int _widen(Blocks self, Block* block, Py_ssize_t size) except -1 nogil:
     """Double the capacity for labelings."""
-    # The arena keeps abandoned arrays, which waste at most what is in use with
-    # doubling.
+    # as capacities double, the old arrays, which the arena keeps, take no more memory
+    # than the arrays in use
     return _set_capacity(
         self, block, size, 2 * block.n_labelings if block.n_labelings else FIRST)
 
@@ -523,7 +523,7 @@ cdef Py_ssize_t _lowest_inactive(Blocks self, Block* block) noexcept nogil:
 cdef void _remove(Blocks self, Block* block, Py_ssize_t size,
                   Py_ssize_t removed) noexcept nogil:
     """Replace a labeling with the last one, and shorten the block."""
-    # The order of labelings has no meaning, so that one copy is enough.
+    # one labeling is copied, as the order of labelings has no meaning
     cdef Py_ssize_t last = block.n_labelings - 1
     if removed != last:
         memcpy(block.labelings + removed * size, block.labelings + last * size,
@@ -531,7 +531,7 @@ cdef void _remove(Blocks self, Block* block, Py_ssize_t size,
         block.weight[removed] = block.weight[last]
         block.loss[removed] = block.loss[last]
         self.value[removed] = self.value[last]
-        # the Gram matrix either covers all labelings or is not used in this visit
+        # the Gram matrix has rows of all labelings or is not used in this visit
         if block.n_gram == block.n_labelings:
             _replace_in_gram(self, block, removed, last)
     block.n_labelings = last
@@ -570,7 +570,7 @@ cdef int _add_keys(Blocks self, Block* block, Py_ssize_t count,
                    double step) except -1 nogil:
     """Add step to the mean parameters of the first `count` of self.keys."""
     cdef Py_ssize_t n_keys = block.n_keys, k
-    # memory for all keys in advance, so that the loop below cannot fail
+    # memory for all keys is reserved first, so that the loop below cannot fail
     _reserve_keys(self, block, n_keys + count)
     _find_keys(self, block)
     for k in range(count):
@@ -582,8 +582,8 @@ cdef int _add_keys(Blocks self, Block* block, Py_ssize_t count,
 cdef void _find_keys(Blocks self, Block* block) noexcept nogil:
     """Set `place` for all keys of a block."""
     cdef Py_ssize_t entry
-    # `place` finds a key in one access, without sorting either list. Entries of other
-    # blocks remain in it: an entry is valid only if the block has the key there.
+    # With `place`, a key is found in one access. Entries of other blocks remain in
+    # `place`: an entry is valid only if this entry of the block has the key.
     for entry in range(block.n_keys):
         self.place[block.keys[entry]] = <int32_t> entry
 

@@ -25,7 +25,7 @@ cdef struct Direction:
 cdef inline double line_search(double slope, double curvature,
                                double limit) noexcept nogil:
     """Return the best step along a direction of positive slope."""
-    # multiplied out, as the curvature may be zero
+    # the comparison avoids a division, as the curvature may be zero
     return slope / curvature if slope < limit * curvature else limit
 
 
@@ -47,8 +47,8 @@ cdef inline Py_ssize_t worst_active(const Block* block,
     cdef Py_ssize_t j, worst = -1
     cdef double lowest = 0.0
     for j in range(block.n_labelings):
-        # accepts the first active labeling even if its value is NaN, which checks find
-        # later
+        # the first active labeling is accepted even if its value is NaN; a later check
+        # raises an error
         if block.weight[j] > 0.0 and (worst < 0 or value[j] < lowest):
             worst, lowest = j, value[j]
     return worst
@@ -75,9 +75,8 @@ cdef inline Direction find_direction(
         way.slope = value[best] - value[worst]
     elif not (way.slope > mixture_value - value[worst]
               or block.weight[worst] >= 1.0):
-        # Away from the worst labeling, with all other weights growing in proportion; if
-        # this is the steeper direction, and the worst labeling does not have all the
-        # weight.
+        # The slope away from the worst labeling is larger, and this labeling does not
+        # have all the weight. Such a step increases all other weights in proportion.
         way.target, way.source = MIXTURE, worst
         way.slope = mixture_value - value[worst]
         way.limit = block.weight[worst] / (1.0 - block.weight[worst])
@@ -105,8 +104,8 @@ cdef inline void move_weights(Block* block, const Direction* way,
 
 
 cdef inline void finish_full_step(Block* block, const Direction* way) noexcept nogil:
-    """Set the weights to zero that become zero in a step of the longest length."""
-    # exactly zero, as a rounding error would keep a labeling active forever
+    """Set the weights that a step of the largest length makes zero to exactly zero."""
+    # a rounding error would keep a labeling active forever
     cdef Py_ssize_t j
     if way.source != MIXTURE:
         block.weight[way.source] = 0.0

@@ -1,8 +1,8 @@
 cimport cython
 
 
-# The class is final, so that visits call it directly: a visit of a small block takes no
-# longer than a walk through a few levels of the tree.
+# The class is final, so that visits call its methods directly: a visit of a small block
+# takes no longer than reading a few levels of the tree.
 @cython.final
 cdef class SumTree:
     cdef readonly Py_ssize_t n

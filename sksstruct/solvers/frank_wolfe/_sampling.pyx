@@ -32,7 +32,7 @@ cdef class SumTree:
         self._tree[node] = value
         node //= 2
         while node >= 1:
-            # sums are recomputed, not updated: no drift, and no negative sums
+            # sums are recomputed, as updates would add up rounding errors
             self._tree[node] = self._tree[2 * node] + self._tree[2 * node + 1]
             node //= 2
 

@@ -33,8 +33,8 @@ class FrankWolfe(Solver):
     ----------
     %(passes)s
     bounds : dict, default=None
-        Box constraints on named blocks of weights, as in `BCFW`. Steps are then the
-        safe ones of Osokin et al. (2016), Algorithm 9.
+        Box constraints on named blocks of weights, as in `BCFW`. With bounds, step
+        sizes are the safe step sizes of Osokin et al. (2016), Algorithm 9.
 
     References
     ----------

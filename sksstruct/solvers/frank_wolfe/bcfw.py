@@ -46,8 +46,9 @@ class BCFW(Solver):
     and the duality gap as certificate [1]_. Any combination of the options works,
     except where a parameter says otherwise. The defaults are those that reach a given
     gap soonest: pairwise steps, several for each visit, passes over known labelings
-    while they pay, and an average that forgets the first steps. `as_published` returns
-    the solver with the options of the paper.
+    while these gain more per unit of work than passes with the oracle, and an average
+    that forgets the first steps. `as_published` returns the solver with the options of
+    the paper.
 
     Parameters
     ----------
@@ -96,8 +97,8 @@ class BCFW(Solver):
         "line_search" maximizes the dual along each step (Algorithm 1, line 7).
         "decreasing" is ``2n / (k + 2n)`` at visit k = 0, 1, ... of n examples, the
         steps of the proof of Theorem 1 [2]_. Their rate is the same, but the dual can
-        fall, and the first pass nearly forgets the dual variables that it starts from,
-        those of a warm start. Only for ``step="fw"``, with one step for each visit.
+        fall, and the first pass nearly forgets the dual variables of a warm start. Only
+        for ``step="fw"``, with one step for each visit.
     bounds : dict, default=None
         Box constraints on named blocks of weights (Algorithm 9), for instance
         ``{"transitions": (None, 0.0)}``: a lower and an upper bound, each a number,
@@ -157,13 +158,13 @@ class BCFW(Solver):
         """Return the solver with the options of the paper.
 
         These are Frank-Wolfe steps, gap sampling, the average of all iterates, and the
-        gap every ten passes, without away steps and cache; if a cache is switched on,
-        its size and hit criterion.
+        gap every ten passes, without a cache. With ``cache=True``, the size of the
+        cache and the hit criterion are those of the paper.
 
         Parameters
         ----------
         **parameters : dict
-            Parameters of the solver that differ from these.
+            Parameters of the solver, which replace the options of the paper.
 
         Returns
         -------
@@ -280,7 +281,7 @@ class BCFW(Solver):
             return w, w
         # sum_k k w_k over the new iterates, with S = k (k + 1) / 2 and u = sum S
         # change, is w (S_new - S_old) - (u - S_old (w - w_old)); S_old times the old
-        # mean is added. In place, as vectors may be long.
+        # mean is added. Updates are in place, as vectors may be long.
         old_sum, new_sum = (k * (k + 1.0) / 2.0 for k in (seen, kernel.iterate))
         averaged -= weights
         averaged *= old_sum
@@ -349,9 +350,8 @@ class BCFWState:
         self.kernel = solver._kernel(model, self.weights, alpha)
         if options.dual_state is not None:
             restore(self.kernel, options.dual_state)
-            # alpha or the features may have changed: take the share of the duals with
-            # the highest dual value (without bounds), and the observed labelings for
-            # the rest
+            # alpha or the features may have changed: mix the duals with the observed
+            # labelings, at the share of the highest dual value (without bounds)
             square = alpha * float(self.weights.w @ self.weights.w)
             share = self.kernel.loss / square if square > 0.0 else 1.0
             if share < 1.0:
@@ -362,15 +362,15 @@ class BCFWState:
         )
         # memory for the averaged weights, which are computed on demand
         self.average = np.empty_like(self.weights.w) if solver.averaging else None
-        # With a suffix average: the pass that restarts the average, and whether the
-        # present average will still be in use at the next check of the gap.
+        # For a suffix average: the next pass that restarts the average, and whether
+        # the present average will still be in use at the next check of the gap.
         self.restart_at = 2
         self.is_averaging = solver.averaging is True
         self.calls_of_checks = model.n_examples
 
     @property
     def needs_gaps(self):
-        """Whether the gap estimates are used up."""
+        """Whether exact gaps have to be computed before more visits by gap."""
         return self.passes.needs_gaps
 
     # ---- certificates ----
@@ -428,8 +428,8 @@ class BCFWState:
         )
         if block_gaps or w is weights.w:
             last_primal = self._objective(weights.w, self.check_gaps())
-            # Near the optimum the average may lag behind the iterate, which is then
-            # returned.
+            # near the optimum the iterate may be better than the average, and is then
+            # returned
             if w is weights.w or self.gaps.sum() <= 0.5 * loop.target:
                 v, w, loss, primal = weights.v, weights.w, kernel.loss, last_primal
         if primal is None:
@@ -452,7 +452,7 @@ class BCFWState:
     # ---- passes ----
 
     def _plan_average(self, number, check_at):
-        """Restart the suffix average, or pause an average that would not be used."""
+        """Restart the suffix average, or stop one that would restart before a check."""
         restart = number == self.restart_at
         if restart:
             self.restart_at = max(self.restart_at + 1, int(self.restart_at * 2**0.5))

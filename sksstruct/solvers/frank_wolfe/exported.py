@@ -1,7 +1,7 @@
 """Dual variables as exported arrays, and checked imports of them.
 
-`_blocks.pyx` states the dual variables. Every number is checked before use, as keys
-become indices in its loops, and counts and capacities sizes of memory.
+`_blocks.pyx` states the dual variables. Every number is checked before use, as compiled
+loops use keys as indices, and counts and capacities as sizes of memory.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from sksstruct.utils.entries import Entries
 _ROUNDING = 1e-6
 # Initial capacity of a block for labelings; the capacity doubles when needed.
 FIRST_CAPACITY = 4
-# More labelings than any block reaches, with a Gram matrix whose size in bytes fits 64
-# bits.
+# Upper bound of capacities: more labelings than any block reaches. The size in bytes of
+# such a Gram matrix fits 64 bits.
 _MOST_CAPACITY = 2**24
 
 
@@ -44,7 +44,7 @@ def restore(kernel, state):
     """
     weights, workspace = kernel.weights, kernel.workspace
     kernel.fill(*read_mixtures(state, kernel.model, kernel.use_means))
-    # averages of a later run begin with its first iterate
+    # the average begins with the first iterate of the new run
     kernel.iterate = 0.0
     # at w = 0, the value of a mixture is its loss
     workspace.read(np.zeros_like(weights.w))
@@ -54,10 +54,10 @@ def restore(kernel, state):
 
 
 def snapshot(kernel):
-    """Return all state of later visits besides the weights; see `resume`.
+    """Return all that later visits read, except the weights; see `resume`.
 
-    In contrast to `export`, a snapshot keeps rounding errors: the losses, and the Gram
-    matrices, whose entries depend on the order of the labelings.
+    A snapshot has losses and Gram matrices, too: recomputed ones would have other
+    rounding errors, as Gram entries depend on the order of the labelings.
     """
     state = {
         **export(kernel),
@@ -83,7 +83,7 @@ def snapshot(kernel):
 
 
 def resume(kernel, state):
-    """Continue from a snapshot, bitwise equal; the weights do not change."""
+    """Restore the dual variables of a snapshot exactly; the weights do not change."""
     entries = Entries(state, "dual variables")
     gaps = entries.array("gaps", kernel.gaps_.shape, float, 0.0)
     gap_total = entries.real("gap_total", 0.0, infinite=True)
@@ -102,7 +102,7 @@ def resume(kernel, state):
 
 
 def fits(state, model, means):
-    """Whether exported duals have the given form and labelings of the model."""
+    """Whether `state` is of the kind `means`, and has the signature of the model."""
     return state.get("means") == means and state.get("signature") == model.signature
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from sksstruct.utils._clock import check_clock
 
-# Number of table entries decoded between two checks for signals and time, some
-# hundredths of a second: the delay of an interrupt.
+# Number of table entries decoded between two checks for signals and time: the work of
+# some hundredths of a second, which is the delay of an interrupt.
 _WORK_OF_A_CALL = 2e7
 # Largest number of passes over known labelings between two passes with the oracle.
 _MOST_KNOWN = 100
@@ -29,8 +29,8 @@ class Passes:
     Attributes
     ----------
     needs_gaps : bool
-        Whether the gap estimates are used up, so that exact gaps have to be
-        computed before more visits.
+        Whether the sum of the gap estimates has become too small, so that exact gaps
+        have to be computed before more visits by gap.
     """
 
     def __init__(self, solver, kernel, rng):
@@ -91,7 +91,7 @@ class Passes:
         )
 
     def _calls(self, visits):
-        """Yield the slice of visits of each call, while there is time."""
+        """Yield the slice of visits of each call, after checking the time limit."""
         for k in range(0, visits, self.visits_of_a_call):
             check_clock()
             yield slice(k, k + self.visits_of_a_call)
@@ -100,8 +100,8 @@ class Passes:
 def known_passes(solver, gain, model, one_pass):
     """Make the passes over known labelings that follow a pass with the oracle.
 
-    With ``cached_passes="auto"`` passes continue while their gain per unit of work is
-    above that of all work since the oracle pass began: the rule of Shah, Kolmogorov and
+    With ``cached_passes="auto"``, passes continue while a pass gains more per unit of
+    work than all passes since the oracle pass began: the rule of Shah, Kolmogorov and
     Lampert (CVPR 2015), with counted instead of timed work, so that runs are
     reproducible.
 

@@ -1,8 +1,8 @@
 """The regularization path of a structured support vector machine.
 
-Osokin et al. (2016), Section 4 and Algorithms 6 and 7, with a wider certificate. Let
-the weights w at alpha have the duality gap g, their duals the linear term l, and
-u = alpha w. At another alpha' the same w has the objective
+Osokin et al. (2016), Section 4 and Algorithms 6 and 7, with a certificate that holds
+for longer segments. Let the weights w at alpha have the duality gap g, their duals the
+linear term l, and u = alpha w. At another alpha' the same w has the objective
 
     P(w) = alpha'/2 |w|^2 + R,     R = g + l - alpha |w|^2
 
@@ -16,8 +16,9 @@ the gap grows with the square of the distance: where s is 1,
 
     g(alpha') = g + |w|^2 (alpha' - alpha)^2 / (2 alpha')
 
-for smaller and larger alpha' alike. Hence w is good on both sides of alpha, and
-segments have length O(sqrt(epsilon)) instead of O(epsilon). At alpha' = 0 the gap is R.
+for smaller and larger alpha' alike. Weights are good at alpha' if their gap there is at
+most epsilon. Hence w is good on both sides of alpha, and segments have length
+O(sqrt(epsilon)) instead of O(epsilon). At alpha' = 0 the gap is R.
 
 The paper's epsilon is absolute. A relative epsilon, less than 1, allows the gap epsilon
 P(w) at alpha', so that small losses alone do not make weights good. D is concave in s
@@ -99,7 +100,7 @@ class PathCertificate:
         return self.gap_at(alpha)[0] <= self.allowed(alpha)
 
     def reach(self):
-        """Return the smallest alpha at which w is good enough."""
+        """Return the smallest alpha at which w is good."""
         if self.holds(0.0):
             return 0.0
         if not self.holds(self.alpha):
@@ -209,8 +210,8 @@ class Path:
         """Move to the largest breakpoint (Algorithm 6), and certify it."""
         state, epsilon = self.state, self.epsilon
         if self.relative:
-            # a fraction of the optimum, which is smaller than at w = 0 by this factor
-            # at most
+            # a fraction of the optimum, which is at least the objective at w = 0
+            # divided by this factor
             epsilon *= state.scale / (1.0 + self.kappa * epsilon)
         if epsilon < _ROUNDING * state.scale:
             raise ValueError(
@@ -244,7 +245,7 @@ class Path:
         return self.kernel.loss - 0.5 * self.alpha * found.square + gap, found
 
     def _is_good(self, certificate, covered):
-        """Whether weights are accurate enough, and good up to an alpha."""
+        """Whether training may end: weights are accurate, and good up to `covered`."""
         # estimates are infinite until every example has been visited
         if not np.isfinite(certificate.gap):
             return False
@@ -252,11 +253,12 @@ class Path:
             return False
         if certificate.gap <= self.kappa * certificate.allowed(self.alpha):
             return True
-        # good for all smaller alpha, so that the last segment is reached
+        # weights that are good at zero are good for all smaller alpha: this segment is
+        # the last
         return covered is not None and certificate.holds(0.0)
 
     def solve(self, covered=None):
-        """Train until good up to an alpha; return objective, certificate, success."""
+        """Train until good up to `covered`; return objective, certificate, success."""
         passes, started = 0, time.perf_counter()
         while True:
             self.n_passes += 1
@@ -282,7 +284,7 @@ class Path:
                 return primal, certificate, self._is_good(certificate, covered)
             too_small = self.kappa**2 * certificate.allowed(self.alpha)
             if may_be_good and covered is not None and certificate.gap < too_small:
-                # alpha is too far from the covered part: go back halfway, in log alpha
+                # alpha is too far below `covered`: halve the distance, in log alpha
                 self.move(float(np.sqrt(self.alpha * covered)), 1.0)
 
     def _segment(self, lower, upper, primal, found, converged=True):
@@ -304,7 +306,7 @@ class Path:
         )
 
     def _next(self, covered, found):
-        """Return an alpha with weights good up to `covered`, if alpha w stays."""
+        """Return an alpha with weights good up to `covered`, if alpha w is fixed."""
         squared_norm = self.alpha * (self.alpha * found.square) / covered
         slack = 2.0 * (1.0 - self.kappa) * found.allowed(covered)
         return covered / (1.0 + np.sqrt(slack / max(squared_norm, 1e-12 * slack)))
@@ -340,8 +342,7 @@ class Path:
             status = Status.CONVERGED if self.solve()[2] else Status.MAX_ITER
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        # exact, even if the path was followed by estimates: the returned gap is
-        # certified
+        # the returned gap is exact, even if the path was followed by estimates
         primal, found = self.certify()
         segment = self._segment(alpha, alpha, primal, found)
         return SolverResult(
