@@ -4,7 +4,7 @@ The functions and kernels of this folder take arrays of scores. How scores are f
 from weights and features is the matter of `sksstruct.models`. Exact oracles are in a
 folder for each structure: `chains`, `segments`, `trees`, `assignment`, `cuts`,
 `dependencies` and `parts`. `search` has oracles for any structure, and `map` solvers of
-the MAP problem on factor graphs. `_checks` validates scores for all of them, and
+the MAP problem on factor graphs. `_checks` validates scores for all oracles, and
 `_batch` calls an oracle on many problems.
 """
 

@@ -33,7 +33,7 @@ LARGE = 200
 WIDE = 3000
 # Types of arrays that can be grouped.
 PLAIN = np.ndarray, np.memmap
-# Data types of these: booleans, integers, and floats that a double represents.
+# Data types of such arrays: booleans, integers, and floats that a double represents.
 NUMBERS = "?bhilqBHILQefd"
 
 
@@ -60,7 +60,7 @@ def batch(
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
-        Number of threads. The results do not depend on it.
+        Number of threads. The results are the same for any number.
     **options : dict
         Keyword arguments of every call.
 
@@ -90,7 +90,7 @@ def batch(
     results = [None] * len(problems)
     together = None
     if not options:
-        # compared by identity, as the user's oracle need not be hashable
+        # oracles are compared by identity, as the user's oracle need not be hashable
         together = next((each for known, each in TOGETHER if known is oracle), None)
     bounds = group_bounds(problems) if together else range(len(problems) + 1)
 
@@ -114,7 +114,7 @@ def batch(
 
 
 def group_bounds(problems):
-    """Return the index at which each group of neighboring problems begins; the end."""
+    """Return the first index of each group of problems, and the number of problems."""
     bounds, total, previous, before = [0], 0, 0, None
     for i, problem in enumerate(problems):
         size = size_in_group(problem, before)
@@ -200,7 +200,7 @@ class Group:
             )
         )
         if self.fits:
-            # uint64 and int64 arrays together would become floats
+            # edges are converted, as uint64 plus int64 would become floats
             self.edges = (
                 edges.astype(np.intp) + self.first[self.problem_of_edge][:, None]
             )
@@ -213,7 +213,7 @@ class Group:
 
 
 def max_product_together(problems):
-    """Return best labelings of small trees and forests, or None without a group."""
+    """Return best labelings of small trees and forests; None if they form no group."""
     try:
         group = Group(problems)
         if not group.fits:
@@ -231,7 +231,7 @@ def max_product_together(problems):
 
 
 def min_cut_together(problems):
-    """Return minimum cuts of small graphs, or None without a group."""
+    """Return minimum cuts of small graphs; None if they form no group."""
     try:
         group = Group(problems)
         # the group's substitute for -inf would be too large for a small problem
@@ -253,7 +253,7 @@ def min_cut_together(problems):
     except ValueError:
         return None
     ends = labeling[group.edges]
-    # summed in the order of the oracle: variables, then edges
+    # terms are summed in the order of the oracle: variables, then edges
     terms = np.concatenate(
         [
             group.unary[np.arange(len(labeling)), labeling],
@@ -265,7 +265,7 @@ def min_cut_together(problems):
 
 
 def viterbi_together(problems):
-    """Return best labelings of short chains, or None without a group."""
+    """Return best labelings of short chains; None if they form no group."""
     if not all(map(is_chain, problems)):
         return None
     n_states = problems[0][0].shape[1]
@@ -299,7 +299,7 @@ def viterbi_together(problems):
 
 
 def matching_together(problems):
-    """Return best assignments, grouped by shape, or None to leave all to the oracle."""
+    """Return best assignments, grouped by shape; None if not all can be grouped."""
     by_shape = {}
     for k, problem in enumerate(problems):
         if not (len(problem) in (1, 2) and is_array(problem[0])):
@@ -309,8 +309,8 @@ def matching_together(problems):
     results = [None] * len(problems)
     try:
         for (shape, all_assigned), members in by_shape.items():
-            # checked as one table: if sums over all its rows could overflow, the oracle
-            # checks each problem alone
+            # scores are checked as one table: if sums over all its rows could overflow,
+            # the oracle checks each problem alone
             scores = np.concatenate([problems[k][0] for k in members])
             scores, _ = check_assignment(scores, None)
             alone = None

@@ -80,7 +80,7 @@ def check_k(k, name="k"):
 
 def check_variables(unary):
     """Check scores of states: a list of 1-D arrays, or a 2-D array."""
-    # data frames and other array-likes
+    # convert data frames and other array-likes
     if hasattr(unary, "shape") and not isinstance(unary, np.ndarray):
         unary = np.asarray(unary)
     if isinstance(unary, np.ndarray) and unary.dtype != object:
@@ -102,10 +102,10 @@ def check_variables(unary):
 
 
 def check_flat_variables(unary):
-    """Check scores of states; return them in one flat row, and the number of each."""
+    """Check scores of states; return one flat row, and the number of each variable."""
     if isinstance(unary, np.ndarray) and unary.ndim == 2 and unary.dtype != object:
         rows = check_scores("unary", unary)
-        # without a list of rows, which may be very many
+        # this case makes no list of rows, which may be very many
         if rows.size:
             sizes = np.full(len(rows), rows.shape[1], dtype=np.intp)
             return np.ascontiguousarray(rows).reshape(-1), sizes
@@ -156,7 +156,7 @@ def check_tables(pairwise, edges, sizes):
         raise ValueError("pairwise is missing: there are edges, which need tables")
     count = len(edges)
     if isinstance(pairwise, list | tuple) and not is_table(pairwise):
-        # keyed by identity, as comparing entries would cost more than it saves
+        # tables are distinguished by identity, as comparing entries takes long
         tables, which, index_of = [], np.empty(len(pairwise), dtype=np.intp), {}
         for edge, table in enumerate(pairwise):
             if id(table) not in index_of:
@@ -179,7 +179,7 @@ def check_tables(pairwise, edges, sizes):
             f"pairwise has {len(which)} tables, but there are {count} edges"
         )
     sizes = np.asarray(sizes)
-    # one table for variables of equal size: edges need not be compared one by one
+    # with one table for variables of equal size, shapes need no check for each edge
     least, most = sizes.min(), sizes.max()
     if len(tables) == 1 and least == most and tables[0].shape == (least, most):
         return tables, which

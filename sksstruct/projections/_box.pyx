@@ -22,13 +22,14 @@ from sksstruct.projections._select cimport select_kth
 from sksstruct.utils._pointers cimport const_doubles, doubles, intps
 
 cdef enum:
-    # Number of kinks whose median is the pivot. If this drops too few kinks, as on
-    # adversarial data, the next pivot is the median of all kinks.
+    # Number of kinks whose median is the pivot. If this pivot drops too few kinks, as
+    # on adversarial data, the next pivot is the median of all kinks.
     SAMPLE = 127
     # Number of entries in a sample problem, whose root is close to the root of all
     # entries.
     FEW = 2048
-    # Largest number of steps from this root until the root of all entries is bracketed.
+    # Largest number of steps from the root of the sample problem to a bracket of the
+    # root of all entries.
     MOST_STEPS = 4
 
 
@@ -36,7 +37,7 @@ cdef struct Reach:
     # the least and the largest <a, x> in the box
     double least
     double most
-    # sums of the absolute values of their terms, for bounds of rounding errors
+    # sums of the absolute values of the terms of both, for bounds of rounding errors
     double least_size
     double most_size
 
@@ -54,7 +55,7 @@ cdef struct Line:
 
 
 cdef struct Kinks:
-    # rho at which entry[k] leaves its first bound and reaches its last, for k < count
+    # rho at which entry[k] leaves a bound and reaches its other bound, for k < count
     Py_ssize_t count
     double* first
     double* last
@@ -70,9 +71,9 @@ cdef inline bint is_inside(double kink, const Bracket* bracket) noexcept nogil:
 
 cdef double pivot(const Kinks* kinks, const Bracket* bracket,
                   bint exact) noexcept nogil:
-    """Return about the median of the kinks inside the bracket, at least one."""
+    """Return about the median of the kinks inside the bracket, at least one kink."""
     cdef Py_ssize_t step = 1, k = 0, count = 0
-    # the sample is spread over all entries, as callers may have sorted them
+    # the sample is spread over all entries, as callers may have sorted the entries
     if not exact and kinks.count > SAMPLE:
         step = kinks.count // SAMPLE
     while k < kinks.count and (exact or count < 2 * SAMPLE):
@@ -121,15 +122,15 @@ cdef bint is_finite(const Problem* p) noexcept nogil:
     """Whether the point and the normal are finite."""
     cdef Py_ssize_t i
     cdef double total = 0.0
-    # 0 x is 0 for finite x and NaN otherwise. A single pass without Boolean arrays, as
-    # the check takes a good part of the time for short vectors.
+    # The product 0 x is 0 for finite x and NaN otherwise. A single pass without Boolean
+    # arrays matters for short vectors, for which the check takes much of the time.
     for i in range(p.size):
         total += 0.0 * point_of(p, i) + 0.0 * normal_of(p, i)
     return total == 0.0
 
 
 cdef bint is_ordered(const Problem* p) noexcept nogil:
-    """Whether each entry has a number between its bounds."""
+    """Whether there is a finite number between the bounds of each entry."""
     cdef Py_ssize_t i
     for i in range(p.size):
         # false for NaN as well
@@ -157,8 +158,8 @@ cdef Reach reach(const Problem* p) noexcept nogil:
         high = at_upper if at_lower < at_upper else at_lower
         least += low
         most += high
-        # separate sizes, as a large sum does not affect the rounding errors of the
-        # other
+        # the sizes are separate, as a large sum does not affect the rounding errors of
+        # the other sum
         least_size += fabs(low)
         most_size += fabs(high)
     return Reach(least, most, least_size, most_size)
@@ -209,7 +210,7 @@ cdef Bracket bracket_from(const Problem* p, double at) noexcept nogil:
             bracket.high = at
         else:
             bracket.low = at
-        # where f is flat no step is possible, and one end stays infinite
+        # if f is flat, no step is possible, and one end stays infinite
         if line.slope <= 0.0 or (
                 bracket.low > -INFINITY and bracket.high < INFINITY):
             break
@@ -221,9 +222,9 @@ cdef Bracket bracket_from(const Problem* p, double at) noexcept nogil:
 cdef inline bint add_if_one_piece(
         const Problem* p, Py_ssize_t i, const Bracket* bracket,
         Line* line) noexcept nogil:
-    """Add an entry to the line if it has the same piece at both ends of a bracket."""
-    # x_i is monotone, so that it has this piece inside the bracket too. Entries are
-    # compared, as in `clipped`, rather than kinks, which need divisions.
+    """Add an entry to the line if both ends of a bracket are in one linear piece."""
+    # x_i is monotone, so that the whole bracket is in this piece. Entries are compared,
+    # as in `clipped`, rather than kinks, which need divisions.
     cdef double low = unclipped(p, i, bracket.low)
     cdef double high = unclipped(p, i, bracket.high)
     cdef double lower = lower_of(p, i), upper = upper_of(p, i)
@@ -259,7 +260,7 @@ cdef inline bint add_if_no_kink(
 
 cdef void list_kinks(const Problem* p, const Bracket* bracket, Line* line,
                      Kinks* kinks) noexcept nogil:
-    """List entries with a kink inside a bracket, and add all others to the line."""
+    """List entries with a kink inside a bracket; add all other entries to the line."""
     cdef Py_ssize_t i, count = 0
     cdef double at_lower, at_upper, first, last
     cdef bint finite = bracket.low > -INFINITY and bracket.high < INFINITY
@@ -283,9 +284,9 @@ cdef void list_kinks(const Problem* p, const Bracket* bracket, Line* line,
 
 cdef void drop_kinks(const Problem* p, const Bracket* bracket, Line* line,
                      Kinks* kinks) noexcept nogil:
-    """Keep entries with a kink inside a bracket, and add all others to the line."""
+    """Keep entries with a kink inside a bracket; add all other entries to the line."""
     cdef Py_ssize_t k, count = 0
-    # in place: entries are only moved to positions that have been read
+    # the arrays are shortened in place: entries move to positions that have been read
     for k in range(kinks.count):
         if not add_if_no_kink(
                 p, kinks.entry[k], kinks.first[k], kinks.last[k], bracket, line):
@@ -303,8 +304,8 @@ cdef double root_inside(const Problem* p, Bracket bracket, Kinks* kinks) noexcep
     cdef bint exact = False
     line.offset, line.slope = -p.target, 0.0
     list_kinks(p, &bracket, &line, kinks)
-    # The pivot becomes an end of the bracket, so that its own kink is no longer inside:
-    # each round drops at least one kink.
+    # The pivot becomes an end of the bracket, so that the kink at the pivot is no
+    # longer inside: each round drops at least one kink.
     while kinks.count:
         n_before = kinks.count
         at = pivot(kinks, &bracket, exact)
@@ -348,7 +349,7 @@ cdef double root(const Problem* p, Kinks* kinks) noexcept nogil:
 
 
 cdef void solution(const Problem* p, double at, double* out) noexcept nogil:
-    """Write the projection at the root."""
+    """Write the projection, given the root."""
     cdef Py_ssize_t i
     for i in range(p.size):
         out[i] = clipped(p, i, at)
@@ -382,7 +383,7 @@ cdef class Box:
         return is_finite(&self.problem)
 
     def is_ordered(self):
-        """Whether each entry has a number between its bounds."""
+        """Whether there is a finite number between the bounds of each entry."""
         return is_ordered(&self.problem)
 
     def reach(self):
@@ -412,5 +413,5 @@ cdef class Box:
         return at
 
     def solution(self, double at, out):
-        """Write the projection at the root."""
+        """Write the projection, given the root."""
         solution(&self.problem, at, doubles(out))

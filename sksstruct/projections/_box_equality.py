@@ -9,7 +9,7 @@ from sksstruct.projections._box import Box
 
 
 def root_by_sorting(point, normal, lower, upper, target):
-    """Find the same root by bisection over the sorted kinks, in O(n log n)."""
+    """Find the root of f by bisection over the sorted kinks, in O(n log n)."""
     # entries with a_i = 0 have no kinks, and would divide by zero
     moves = normal != 0.0
     entries = point[moves], normal[moves], lower[moves], upper[moves]
@@ -28,8 +28,9 @@ def root_by_sorting(point, normal, lower, upper, target):
             last = middle
     low = kinks[first] if first >= 0 else -np.inf
     high = kinks[last] if last < len(kinks) else np.inf
-    # A point inside the piece, so that no entry is at a bound by chance. If the piece
-    # is unbounded, the step must be large enough to change large entries.
+    # The line is that at a point inside the piece, so that no entry is at a bound by
+    # chance. If the piece is unbounded, the step must be large enough to change large
+    # entries.
     step = max(
         1.0,
         2.0 * np.abs(kinks).max(initial=0.0),

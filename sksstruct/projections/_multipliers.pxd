@@ -17,8 +17,8 @@ cdef struct TreeProblem:
     # derivatives by multipliers of the table itself, of `before`, and, for an eldest
     # edge, of the younger sibling of `before`.
     double* lines
-    # for a turned table: shifts of its columns, and their sums; then n_states zeros,
-    # and n_states numbers that are written but never read
+    # for a turned table: shifts of its columns, and sums of its columns; then n_states
+    # zeros, and n_states numbers that are written but never read
     double* shift
     double* total
     const double* zeros
@@ -34,7 +34,7 @@ cdef inline Py_ssize_t first_dual(Py_ssize_t table, Py_ssize_t n_states) noexcep
     return 0 if table == 0 else 1 + (table - 1) * n_states
 
 
-# compute f at multipliers: its value, its gradient, and the tables `out` of (37)
+# return the function at multipliers; write the gradient, and the tables (37) to `out`
 cdef double evaluate(const TreeProblem* tree, const double* duals, double* gradient,
                      double* out) noexcept nogil
 # step = -(Hessian + damping)^-1 gradient at the tables of the multipliers

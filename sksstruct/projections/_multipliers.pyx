@@ -8,10 +8,10 @@ at once ends at the exact solution.
 
 Each tree is rooted at one of its variables, and an edge joins a parent u and a child v.
 The edges at a variable form a sequence in which each agrees with the edge before it:
-for an edge e to a child of u, this is the elder sibling, the edge to the previous
-child, or for the eldest edge, the edge above u. With a multiplier lambda for the mass
-of the first table, and mu_e(i) for the agreement of any other table e with the table
-before it,
+before an edge e to a child of u comes the elder sibling, the edge to the previous
+child, or before the eldest edge, the edge above u. With a multiplier lambda for the
+mass of the first table, and mu_e(i) for the agreement of any other table e with the
+table before it,
 
     alpha_e(i, j) = [ m_e(i, j) + ( lambda 1[e = 0] - mu_e(i)
                       + mu_next(i) + mu_eldest(j) ) / d_e^2 ]_+                   (37)
@@ -46,8 +46,7 @@ cdef inline double* lines_of(const TreeProblem* tree, Py_ssize_t t) noexcept nog
 cdef inline Py_ssize_t aside_of(const TreeProblem* tree, Py_ssize_t t) noexcept nogil:
     """Return the younger sibling of the table above an eldest edge t, or -1.
 
-    There is none for a younger sibling t, which is itself the younger sibling of the
-    table before, which is eliminated after all tables below it.
+    A table t that is itself the younger sibling of `before` has no such table.
     """
     cdef Py_ssize_t before = tree.before[t]
     cdef Py_ssize_t sibling = tree.younger[before] if before >= 0 else -1
@@ -57,14 +56,13 @@ cdef inline Py_ssize_t aside_of(const TreeProblem* tree, Py_ssize_t t) noexcept 
 cdef inline double add_table(const TreeProblem* tree, Py_ssize_t t, const double* duals,
                              double* gradient, double* out,
                              double value) noexcept nogil:
-    """Write a table, add its part of the gradient, and return the function so far."""
+    """Write a table, add its part of the gradient; return `value` plus its part."""
     cdef Py_ssize_t K = tree.n_states, stride = 0 if t == 0 else 1, i
     cdef Py_ssize_t first_own = first_dual(t, K), younger = tree.younger[t]
     cdef Py_ssize_t eldest = tree.eldest[t]
     cdef const double* given = tree.m + tree.edge[t] * K * K
-    # lambda raises the whole table and mu_e lowers its rows, while the multipliers of
-    # the younger sibling and the eldest edge below, which agree with this table, raise
-    # it
+    # lambda raises all entries and mu_e lowers rows, while multipliers of the younger
+    # sibling raise rows and multipliers of the eldest edge below raise columns
     cdef double sign = 1.0 if t == 0 else -1.0, shift, total
     cdef double inverse = tree.inverse[t]
     cdef const double* younger_mu = tree.zeros
@@ -108,7 +106,10 @@ cdef inline double add_table(const TreeProblem* tree, Py_ssize_t t, const double
 cdef inline double add_line(Py_ssize_t n, const double* given, double inverse,
                             double shift, const double* shifts, double* out,
                             double* totals, double* value) noexcept nogil:
-    """Write a row of a table; add it to `totals`, and return its sum."""
+    """Write a row of a table, and return its sum.
+
+    The row is added to `totals`, and its part of the function to `value`.
+    """
     cdef Py_ssize_t j
     cdef double entry, total = 0.0, so_far = value[0], half = 0.5 / inverse
     shift *= inverse
@@ -181,7 +182,7 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
 
 cdef inline void subtract_row(Py_ssize_t n, double factor, const double* row,
                               double* out) noexcept nogil:
-    """out -= factor row"""
+    """Subtract factor times row from `out`."""
     cdef Py_ssize_t column
     for column in range(n):
         out[column] -= factor * row[column]
@@ -189,7 +190,7 @@ cdef inline void subtract_row(Py_ssize_t n, double factor, const double* row,
 
 cdef void eliminate(const TreeProblem* tree, Py_ssize_t t, double damping,
                     double* step) noexcept nogil:
-    """Eliminate the multipliers of a table from the rows they are coupled to.
+    """Eliminate the multipliers of a table from the rows of coupled multipliers.
 
     The upper triangle of the table's own rows becomes L', the transpose of its Cholesky
     factor; the blocks beside it, and the step, are multiplied by L^-1. Only upper
@@ -236,7 +237,7 @@ cdef void eliminate(const TreeProblem* tree, Py_ssize_t t, double damping,
 cdef inline void subtract_square(Py_ssize_t n, Py_ssize_t stride, const double* row,
                                  double value, double* lines,
                                  double* vector) noexcept nogil:
-    """lines -= row' row, in the upper triangle, and vector -= value row."""
+    """Subtract row' row from the upper triangle `lines`, value row from `vector`."""
     cdef Py_ssize_t k
     for k in range(n):
         if row[k] != 0.0:
@@ -246,7 +247,7 @@ cdef inline void subtract_square(Py_ssize_t n, Py_ssize_t stride, const double* 
 
 cdef void substitute(const TreeProblem* tree, Py_ssize_t t,
                      double* step) noexcept nogil:
-    """Solve for the multipliers of a table, given those that they are coupled to."""
+    """Solve for the multipliers of a table, given the multipliers coupled to them."""
     cdef Py_ssize_t K = tree.n_states, n = dual_count(t, K), row, k, n_before = 0
     cdef Py_ssize_t before = tree.before[t], sibling = aside_of(tree, t)
     cdef const double* lines = lines_of(tree, t)
@@ -256,7 +257,8 @@ cdef void substitute(const TreeProblem* tree, Py_ssize_t t,
     cdef const double* aside = step + first_dual(sibling, K)
     if before >= 0:
         n_before = dual_count(before, K)
-    # L' x = vector, from the last row upwards, minus the terms of known multipliers
+    # solve L' x = vector minus the terms of known multipliers, from the last row
+    # upwards
     for row in range(n - 1, -1, -1):
         line = lines + row * 3 * K
         for k in range(n_before):
@@ -270,14 +272,14 @@ cdef void substitute(const TreeProblem* tree, Py_ssize_t t,
 
 cdef void newton_step(const TreeProblem* tree, const double* tables, double damping,
                       const double* gradient, double* step) noexcept nogil:
-    """step = -(Hessian + damping)^-1 gradient, from the leaves up and down again."""
+    """Write -(Hessian + damping)^-1 gradient to `step`."""
     cdef Py_ssize_t t, k
     form_hessian(tree, tables)
     # table numbers increase from the root to the leaves, as `eliminate` requires
     for k in range(first_dual(tree.n_tables, tree.n_states)):
         step[k] = -gradient[k]
     for t in range(tree.n_tables - 1, -1, -1):
-        # scaled by 1 / d_e^2, like the entries of the Hessian
+        # the damping is scaled by 1 / d_e^2, like the entries of the Hessian
         eliminate(tree, t, damping * tree.inverse[t], step)
     for t in range(tree.n_tables):
         substitute(tree, t, step)

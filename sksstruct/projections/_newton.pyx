@@ -1,8 +1,8 @@
 """Newton's method for the multipliers of a projection.
 
 The dual of a projection onto a polytope is convex and piecewise quadratic: Newton's
-method with a line search ends at the exact minimum. There the gradient, the violation
-of the constraints, is zero.
+method with a line search ends at the exact minimum. At the minimum the gradient, which
+is the violation of the constraints, is zero.
 """
 
 from libc.math cimport fabs
@@ -18,7 +18,7 @@ cdef enum:
     MOST_STEPS = 200
     STEPS_PER_TABLE = 20
     MOST_HALVINGS = 80
-    # steps without progress in the function or the gradient
+    # largest number of steps without progress in the function or the gradient
     MOST_STALLED = 50
 
 # Tolerance of the constraints as a fraction of the mass, near rounding errors.
@@ -29,7 +29,8 @@ cdef double TOLERANCE = 1e-14
 cdef double DAMPING = 1e-9
 cdef double LEAST_DAMPING = 1e-12
 cdef double MOST_DAMPING = 1e6
-# Accepted multiple of the tolerance, for rounding errors of large numbers.
+# Multiple of the tolerance that is accepted, as large numbers have large rounding
+# errors.
 cdef double ACCEPTABLE = 1e5
 
 
@@ -47,9 +48,9 @@ cdef int search_line(const TreeProblem* tree, double* duals, double* out,
                      double* value, double* worst) noexcept nogil:
     """Halve the step until it improves the function, or the gradient, enough.
 
-    `value` and `worst` are the function and the largest entry of its gradient, and are
-    updated. Returns the number of halvings, or -1 if no length is accepted; `duals` and
-    `worst` are then unchanged.
+    `value` and `worst`, the function and the largest absolute entry of its gradient,
+    are updated. Returns the number of halvings, or -1 if no length is accepted; `duals`
+    and `worst` are then unchanged.
     """
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), k
     cdef double before = value[0], slope = 0.0, length = 1.0, new_worst, end_slope
@@ -57,8 +58,8 @@ cdef int search_line(const TreeProblem* tree, double* duals, double* out,
     # derivative of the function along the step
     for k in range(n):
         slope += tree.gradient[k] * tree.step[k]
-    # each trial is start + length * step, as going back by steps would add rounding
-    # errors
+    # each trial is start + length * step, as subtracting parts of the step would add up
+    # rounding errors
     memcpy(tree.start, duals, n * sizeof(double))
     for halvings in range(MOST_HALVINGS):
         for k in range(n):
@@ -86,7 +87,7 @@ cdef int search_line(const TreeProblem* tree, double* duals, double* out,
 
 cdef double descend(const TreeProblem* tree, double* duals,
                     double* out) noexcept nogil:
-    """Minimize the function from given multipliers; return the largest slope."""
+    """Minimize the function from given multipliers; return the largest violation."""
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), _
     cdef double value, worst, damping = DAMPING, tolerance = TOLERANCE * tree.mass
     cdef double before, least
@@ -96,16 +97,17 @@ cdef double descend(const TreeProblem* tree, double* duals,
     for _ in range(MOST_STEPS + STEPS_PER_TABLE * tree.n_tables):
         if worst <= tolerance:
             break
-        # Where a multiplier shifts no positive entry the Hessian is zero, and the
-        # damping determines the length of the step, and is adapted to the number of
-        # halvings.
+        # The Hessian is zero for a multiplier that shifts no positive entry: the
+        # damping then determines the length of the step. The damping is adapted to the
+        # number of halvings.
         newton_step(tree, out, damping, tree.gradient, tree.step)
         before = value
         halvings = search_line(tree, duals, out, &value, &worst)
         stalled += 1
         if before - value > 1e-12 * fabs(before) or worst < least:
             stalled, least = 0, min(worst, least)
-        # as accurate as rounding errors allow; the caller judges the violation
+        # The multipliers are as accurate as rounding errors allow; `minimize` decides
+        # whether the violation is acceptable.
         if halvings < 0 or stalled == MOST_STALLED:
             break
         if halvings >= 2:
@@ -117,15 +119,15 @@ cdef double descend(const TreeProblem* tree, double* duals,
 
 cdef double minimize(const TreeProblem* tree, double* duals,
                      double* out) noexcept nogil:
-    """Minimize the function; `duals` are start and result.
+    """Minimize the function from the multipliers `duals`, which are overwritten.
 
-    Returns the largest entry of the gradient.
+    Returns the largest absolute entry of the gradient.
     """
     cdef double worst = descend(tree, duals, out)
     if worst <= ACCEPTABLE * TOLERANCE * tree.mass:
         return worst
-    # Multipliers from a distant point are so large that rounding errors dominate the
-    # function there: zero is a better start.
+    # Multipliers of an earlier projection may be so large that rounding errors dominate
+    # the function: start again from zero.
     memset(duals, 0,
            first_dual(tree.n_tables, tree.n_states) * sizeof(double))
     return descend(tree, duals, out)

@@ -58,7 +58,7 @@ class LocalPolytopes:
         self._eldest = eldest
         before[has_elder] = place[has_elder] - 1
         self._before = before
-        # stored, so that the next projection starts from the last multipliers
+        # multipliers are stored, so that the next projection starts from the last ones
         self._duals = np.zeros(n_tables * n_states + len(first))
 
     def project(self, tables, mass, out):
@@ -89,7 +89,7 @@ def hang(n_nodes, edges):
     ones = np.ones(len(ends))
     graph = sparse.csr_array((ones, (ends[:, 0], ends[:, 1])), shape=shape)
     n_trees, tree = csgraph.connected_components(graph, directed=False)
-    # so far this variable is a tree of its own
+    # the additional variable is still a tree of its own
     if len(ends) != n_nodes + 1 - n_trees:
         raise ValueError("edges close a cycle: the graph must be a tree or a forest")
     # the root of a tree is its variable with the lowest number
@@ -101,12 +101,12 @@ def hang(n_nodes, edges):
         (np.ones(len(joined)), (joined[:, 0], joined[:, 1])), shape=shape
     )
     order, parents = csgraph.breadth_first_order(graph, n_nodes, directed=False)
-    # the parent may be either end; no parent is -1 except the root's, which has no edge
+    # either end of an edge may be the parent
     below = np.where(parents[ends[:, 1]] == ends[:, 0], ends[:, 1], ends[:, 0])
     edge_above = np.full(n_nodes + 1, -1, dtype=np.intp)
     edge_above[below] = np.arange(len(ends))
     child = order[edge_above[order] >= 0].astype(np.intp)
-    # tree by tree, each breadth first
+    # the stable sort keeps the breadth-first order within each tree
     child = child[np.argsort(tree[child], kind="stable")]
     return (
         edge_above[child],
@@ -139,8 +139,8 @@ def project_chain_polytope(m: ArrayLike, *, d: ArrayLike | None = None) -> np.nd
     Raises
     ------
     ValueError
-        If m or d has the wrong shape, an entry of m is NaN or ``+inf``, one of d is not
-        positive and finite, or m has no labeling whose entries are finite.
+        If m or d has the wrong shape, an entry of m is NaN or ``+inf``, an entry of d
+        is not positive and finite, or m has no labeling whose entries are finite.
 
     References
     ----------
@@ -194,9 +194,9 @@ def project_tree_polytope(
     Raises
     ------
     ValueError
-        If m, edges or d has the wrong shape, an entry of m is NaN or ``+inf``, one of d
-        is not positive and finite, m has no labeling whose entries are finite, or the
-        edges have a cycle.
+        If m, edges or d has the wrong shape, an entry of m is NaN or ``+inf``, an entry
+        of d is not positive and finite, m has no labeling whose entries are finite, or
+        the edges have a cycle.
 
     References
     ----------
@@ -221,7 +221,7 @@ def project_tree_polytope(
 
 
 def check_tables(m):
-    """Return tables of the right shape without entries that are NaN or +inf."""
+    """Convert tables to float64; an error for a wrong shape, and for NaN or +inf."""
     m = np.ascontiguousarray(m, dtype=np.float64)
     if m.ndim != 3 or 0 in m.shape or m.shape[1] != m.shape[2]:
         raise ValueError(

@@ -62,9 +62,10 @@ def project_simplex(
             f"method must be 'partition', 'drop' or 'sort', got {method!r}"
         )
     if method != "sort":
-        # relative to the largest entry, so that large scores lose no digits
+        # the largest entry is subtracted, so that large scores lose no digits
         shifted = z - z.max()
-        # all other entries are below rho, as the largest entry alone would sum to 1
+        # rho is at least -1, the rho of the largest entry alone: entries of -1 or less
+        # get no weight
         rho = threshold(shifted[shifted > -1.0], method == "drop")
         return np.maximum(shifted - rho, 0.0)
     order, weights = np.argsort(-z, kind="stable"), np.empty(len(z))

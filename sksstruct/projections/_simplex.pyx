@@ -2,10 +2,10 @@
 
     minimize 1/2 |u - z|^2  over  u >= 0, sum_k u_k = 1
 
-is solved by u_k = max(z_k - rho, 0), where rho is the number for which these sum to 1.
-If the n' entries above rho were known, rho would be (their sum - 1) / n'. They are the
-largest entries, found by sorting, or in expected linear time by partitioning (Duchi et
-al., 2008, Figures 1 and 2).
+is solved by u_k = max(z_k - rho, 0), where rho is the number for which all u_k sum to
+1. If the n' entries above rho were known, rho would be (their sum - 1) / n'. The
+entries above rho are the largest entries, found by sorting, or in expected linear time
+by partitioning (Duchi et al., 2008, Figures 1 and 2).
 """
 
 from sksstruct.projections._select cimport select_kth
@@ -18,19 +18,19 @@ cdef enum:
 
 cdef void project_sorted(Py_ssize_t n, const double* point, double scale,
                          double* out) noexcept nogil:
-    """out = projection of scale * point, which is in decreasing order.
+    """Write the projection of scale * point, where `point` is in decreasing order.
 
     The leading entries that stay positive determine rho (Pillutla et al., 2018,
     Proposition 3).
     """
     cdef Py_ssize_t k
     cdef double total = 0.0, rho = 0.0, candidate
-    # relative to the largest entry, so that large scores lose no digits
+    # the largest entry is subtracted from all, so that large scores lose no digits
     for k in range(n):
         total += scale * (point[k] - point[0])
         candidate = (total - 1.0) / (k + 1)
         # point[0] exceeds its candidate by 1; after an entry below its candidate, all
-        # later entries are below theirs
+        # later entries are below their candidates
         if k == 0 or scale * (point[k] - point[0]) > candidate:
             rho = candidate
         else:
@@ -71,7 +71,7 @@ cdef inline Py_ssize_t partition(Py_ssize_t n, double* point, double pivot,
 
 cdef inline Py_ssize_t drop_equal(Py_ssize_t n, double* point,
                                   double pivot) noexcept nogil:
-    """Overwrite entries equal to the pivot with later ones; return the number left."""
+    """Overwrite entries equal to the pivot by later entries; return how many stay."""
     cdef Py_ssize_t k = 0
     while k < n:
         if point[k] == pivot:
@@ -85,14 +85,14 @@ cdef inline Py_ssize_t drop_equal(Py_ssize_t n, double* point,
 cdef double threshold_by_partition(Py_ssize_t n, double* point) noexcept nogil:
     """Return rho with sum_k max(point[k] - rho, 0) = 1; entries are reordered.
 
-    If the entries above a pivot give a rho that is at least the pivot, entries below it
-    are dropped; otherwise the entries above it are above rho (Duchi et al., 2008,
-    Figure 2).
+    If the entries above a pivot give a rho that is at least the pivot, entries below
+    the pivot are dropped; otherwise the entries above the pivot are above rho (Duchi et
+    al., 2008, Figure 2).
     """
     cdef Py_ssize_t low = 0, high = n, count = 0, above
     cdef double total = 0.0, part, pivot
-    # invariant: `count` entries with the sum `total` are above rho, point[low:high] may
-    # be
+    # invariant: `count` entries with the sum `total` are above rho, and entries of
+    # point[low:high] may be above rho
     while low < high:
         pivot = spread_median(high - low, point + low)
         above = partition(high - low, point + low, pivot, &part)
@@ -103,18 +103,18 @@ cdef double threshold_by_partition(Py_ssize_t n, double* point) noexcept nogil:
             count += above
             low += above
         else:
-            # rho is at least the pivot: entries equal to the pivot or lower become
-            # zero; dropping the equal ones shortens the range in every iteration
+            # rho is at least the pivot, so that entries equal to the pivot or lower
+            # become zero; at least one entry is dropped in every iteration
             high = low + drop_equal(above, point + low, pivot)
     return (total - 1.0) / count
 
 
 cdef double threshold_by_dropping(Py_ssize_t n, const double* point) noexcept nogil:
-    """Return the same rho for a few entries, whose order is kept.
+    """Return rho with sum_k max(point[k] - rho, 0) = 1; for few entries.
 
     Starts with all entries, and drops entries that are not above the rho of the
-    remaining ones, which only grows (Michelot, 1986): no swaps and no copy, but up to n
-    sweeps.
+    remaining entries, which only grows (Michelot, 1986). The entries stay in place, but
+    up to n sweeps are necessary.
     """
     cdef Py_ssize_t k, count = n, before = n + 1
     cdef double total = 0.0, rho = 0.0
@@ -125,7 +125,7 @@ cdef double threshold_by_dropping(Py_ssize_t n, const double* point) noexcept no
         rho = (total - 1.0) / count
         before, count, total = count, 0, 0.0
         for k in range(n):
-            # without a branch, which would be hard to predict
+            # the sums have no branch, which would be hard to predict
             count += point[k] > rho
             total += point[k] if point[k] > rho else 0.0
     return rho
@@ -152,7 +152,7 @@ def project_each(z, mass, scratch, out):
     cdef double top, rho
     with nogil:
         for row in range(n_rows):
-            # relative to the largest entry, so that large scores lose no digits
+            # the largest entry is subtracted, so that large scores lose no digits
             top = point[0]
             for k in range(1, n):
                 top = point[k] if point[k] > top else top

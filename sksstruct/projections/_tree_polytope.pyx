@@ -71,7 +71,7 @@ def project_trees(Py_ssize_t n_states, first, edge, is_turned, inverse, younger,
 
 cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
                          double* out) noexcept nogil:
-    """Write to `out` the tables closest to m; `duals` are start and result.
+    """Write to `out` the tables closest to m; `duals` are updated.
 
     `memory` has 3 n_tables n_states (n_states + 1) + 4 n_states + 3 numbers. Returns
     the largest violation of a constraint.

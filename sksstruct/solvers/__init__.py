@@ -3,7 +3,7 @@
 `SOLVERS` maps names to solvers; estimators, documentation and tests read it. `core` has
 the common parts; `frank_wolfe`, `dual_decomposition`, `stochastic`, `bundle` and
 `partitioned` are families of solvers, and `lbfgs.py`, `newton.py`, `continuation.py`
-and `pragam.py` single ones.
+and `pragam.py` single solvers.
 """
 
 from functools import partial
@@ -57,7 +57,7 @@ SOLVERS = Registry(
     choices=(
         ("curvature", "hinge", "newton"),
         ("coordinates", "hinge", "dcd"),
-        # without regularization
+        # without regularization, where `dcd` is excluded
         ("slopes", "hinge", "lbfgs"),
         ("exp", "hinge", "continuation"),
         ("max", "hinge", "bcfw"),

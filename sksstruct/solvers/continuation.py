@@ -28,7 +28,7 @@ _FIRST = 0.3
 # The temperature is lowered once the gap of the smoothed problem is below this multiple
 # of mu H.
 _CLOSE = 2.0
-# mu H is lowered to this fraction of the tolerance.
+# mu H is lowered to this fraction of the gap that `tol` allows.
 _AIM = 0.5
 # Exponent of the model that mu H decreases as mu^(1 / _POWER).
 _POWER = 0.7
@@ -36,11 +36,13 @@ _POWER = 0.7
 _LEAST_FALL, _MOST_FALL = 0.1, 0.6
 # Iterations between two certificates: at least this number, and this fraction of all.
 _EVERY, _GROWTH = 4, 0.06
-# Largest number of dual points; smallest number; bytes that limit it in between.
+# Largest number of dual points. If these points take more than `_MOST_BYTES`, fewer
+# points are kept, but at least `_FEWEST_POINTS`.
 _POINTS, _FEWEST_POINTS, _MOST_BYTES = 30, 5, 2**28
-# suits: least number of positions divided by the squared number of sequences, and
-# largest number of weights per position; with few weights per position, fewer positions
-# suffice. Measured on texts and series, cut and joined.
+# `suits` needs at least `_LONG` positions divided by the squared number of sequences,
+# and at most `_MOST_WEIGHTS` weights per position. If there are at most `_FEW_WEIGHTS`
+# weights per position, `_LONG_AND_DENSE` replaces `_LONG`. Measured on texts and
+# series.
 _LONG, _MOST_WEIGHTS = 2.0, 20.0
 _LONG_AND_DENSE, _FEW_WEIGHTS = 0.3, 0.1
 
@@ -53,9 +55,9 @@ class Continuation(Solver):
     Minimizes the structured hinge by L-BFGS. The maximum is smoothed by an entropy
     [1]_, whose strength falls, as in Nesterov's method with continuation [2]_, until
     the duality gap of the hinge itself is small. `BCFW` makes one step for each
-    sequence in a pass. So it takes few steps if there are few sequences, and each long
-    sequence needs many labelings. This solver needs about as many sweeps over the data
-    whatever their number.
+    sequence in a pass. So `BCFW` takes few steps if there are few sequences, and each
+    long sequence needs many labelings. This solver needs about as many sweeps over the
+    data for any number of sequences.
 
     Parameters
     ----------
@@ -69,10 +71,11 @@ class Continuation(Solver):
 
     Notes
     -----
-    The certificate combines the expected mean parameters of the last 30 iterations at
-    best, and takes one sweep of the max oracle. A pair of vectors takes 8 bytes for
-    every weight, a dual point 4 bytes. If 30 points would take more than 256 MB, fewer
-    are kept. The weights returned are those with the smallest hinge objective.
+    The certificate is that of the best combination of the expected mean parameters of
+    the last 30 iterations, and takes one sweep of the max oracle. A pair of vectors
+    takes 8 bytes for every weight, a dual point 4 bytes. If 30 points would take more
+    than 256 MB, fewer are kept. The weights returned are those with the smallest hinge
+    objective.
 
     References
     ----------
@@ -146,7 +149,8 @@ class SmoothedObjective(Objective):
         self.target = tol * self.scale
         capacity = max(_MOST_BYTES // (4 * size), _FEWEST_POINTS)
         self.bundle = DualBundle(min(_POINTS, capacity), size, alpha)
-        # the observed labelings: with this point, no gap exceeds the objective
+        # the first point has the observed labelings, so that no gap exceeds the
+        # objective
         self.bundle.add(np.zeros(size), 0.0, 0.0)
         self._next_check = 0
         self._set_first_temperature()
@@ -179,7 +183,7 @@ class SmoothedObjective(Objective):
             self.best = np.inf, x.copy(), 1.0, np.inf
 
     def report(self, loop):
-        """Certify the iterate if this is due, and lower the temperature if possible."""
+        """Certify the iterate if a check is due; lower the temperature if possible."""
         self._changed, loop.calls = None, self.calls
         # certificates are rare, as each takes a sweep of the max oracle
         if loop.n_iter < self._next_check and loop.n_iter < loop.solver.max_iter:

@@ -3,10 +3,10 @@
 Minimizes P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
 w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
 alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). If weights are confined to a box, w'
-is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
-With an l1 penalty it is R(w) + <grad f(w), w> + sum_j o_j^2 / (2 alpha), R being both
-penalties and o_j = max(|grad_j f(w)| - l1, 0). As P(w) bounds l1 |w*|_1, the last term
-is at most max_j o_j P(w) / l1, which needs no alpha.
+is truncated to the box, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
+With an l1 penalty the gap is R(w) + <grad f(w), w> + sum_j o_j^2 / (2 alpha), where R
+is the sum of both penalties and o_j = max(|grad_j f(w)| - l1, 0). As P(w) bounds l1
+|w*|_1, the last term can be replaced by max_j o_j P(w) / l1, which needs no alpha.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -27,8 +27,8 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.progress import Status
 
-# First step, as a fraction of the step that would take the linearized objective to
-# zero: a parabola that touches zero has its minimum there.
+# First step, as a fraction of the step at which the linearized objective is zero: a
+# parabola whose least value is zero has its minimum at half of that step.
 _FIRST = 0.5
 # The objective is flat if the later half of the iterations has gained less than this
 # fraction of the tolerance.
@@ -47,10 +47,10 @@ class LBFGS(GradientSolver):
 
     Minimizes ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
     smoothed hinge loss [1]_. The expected mean parameters of every example are a point
-    of the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``:
-    the certificate needs no additional computation. The solver supports the bounds on
-    weights that some models need [2]_, and an l1 penalty beside the squared norm or in
-    its place [3]_.
+    of the dual, and the duality gap of this point and w is ``|gradient|^2 / (2
+    alpha)``: the certificate needs no additional computation. The solver supports the
+    bounds on weights that some models need [2]_, and an l1 penalty beside the squared
+    norm or in its place [3]_.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class LBFGS(GradientSolver):
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         if "slopes" in model.oracles:
             return ("slopes",)
-        # models without slopes
+        # a model without slopes needs one of the other oracles
         return tuple(each for each in super().asks_for(model) if each != "slopes")
 
     def losses_of(self, model: BoundModel) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def _descend_in_box(objective, value, slope, memory, after_iteration):
     def evaluate(steps):
         if first_values:  # scipy evaluates the start again
             return first_values.pop()
-        # clipped, as products may exceed the bounds by rounding errors
+        # x is clipped, as products may exceed the bounds by rounding errors
         x = np.clip(unit * steps, lower, upper)
         value, slope = objective.at(x)
         if value < objective.best[0]:
@@ -225,7 +225,7 @@ class LBFGSLoop(Loop):
 
     @property
     def is_flat(self):
-        """Whether the later half of the iterations has gained little.
+        """Whether the later half of the iterations has lowered the objective by little.
 
         With a small alpha, the gap stays large long after the objective is flat.
         Columns with different units cause plateaus, at most about as long as the
@@ -260,7 +260,7 @@ class Objective:
         and residual.
     """
 
-    # further columns of the trace
+    # entries of further columns of the trace
     extra = ()
 
     def __init__(self, loss, box, alpha, options):
@@ -284,7 +284,7 @@ class Objective:
             lower, upper = box.lower[self._existing], box.upper[self._existing]
             np.clip(self.start, lower, upper, out=self.start)
             self.bounds = Bounds(lower, upper)
-        # all weights, a separate vector if some do not exist or scipy has its own
+        # a vector of all weights, if some do not exist or scipy has vectors of its own
         self._all_weights = None
         if loss.support is not None or box is not None:
             self._all_weights = aligned_zeros(n_weights)
@@ -385,7 +385,7 @@ class Objective:
         """Record the weights of the last call as the best so far."""
         primal, exact, residual, dual = self._last
         self.best = primal, x, exact, residual
-        # only at iterates, as trial steps may be far away
+        # dual values count at iterates only, as trial steps may be far away
         if self.loss.convex:
             self.best_dual = max(self.best_dual, dual)
 

@@ -35,14 +35,14 @@ _SHARE = 0.5
 
 @dataclass(eq=False, repr=False)
 class Newton(Solver):
-    """Newton's method with conjugate gradients: for labels given the others.
+    """Newton's method with conjugate gradients: for each label given the other labels.
 
     Each step of a label minimizes the quadratic approximation of its objective, by
-    conjugate gradients, and is halved until the objective falls [1]_ [2]_. Labels go
-    step by step together, as products with the features take about as long for many as
-    for a few, and labels that have converged are left out. Memory is that of the
-    weights, and of ``n_samples`` times `n_together` scores. With pairs, which tie the
-    labels together, a step is one of all weights.
+    conjugate gradients, and is halved until the objective falls [1]_ [2]_. The steps of
+    many labels are computed together, as products with the features take about as long
+    for many labels as for a few; labels that have converged are left out. The solver
+    stores the weights, and ``n_samples`` times `n_together` scores. With pairs, which
+    couple the labels, each step changes all weights.
 
     Parameters
     ----------
@@ -129,7 +129,8 @@ class _Run:
     def _visit(self, visit):
         """Visit the blocks that have not converged, in groups."""
         size = self.solver.n_together
-        # fixed before the visits, so that the order of threads does not matter
+        # the mean is fixed before the visits, so that the order of threads does not
+        # matter
         self.mean = self.primal.mean()
         groups = [self.active[k : k + size] for k in range(0, len(self.active), size)]
 

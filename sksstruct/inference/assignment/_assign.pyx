@@ -13,9 +13,9 @@ from libc.math cimport INFINITY
 
 
 cdef struct Labels:
-    # Dual prices of rows and columns; of each column: length of the shortest path to
-    # it, the row before it on this path, and its assigned row, or -1; and the columns
-    # not yet reached, followed by the reached ones.
+    # Dual prices of rows and columns; for each column: length of the shortest path to
+    # the column, the row before the column on this path, and the assigned row, or -1;
+    # and the columns not yet reached, followed by the reached columns.
     double* row_price
     double* column_price
     double* length
@@ -38,7 +38,7 @@ cdef Py_ssize_t shortest_path(Py_ssize_t n_columns, const double* scores,
     """
     cdef Py_ssize_t n_remaining = n_columns, row = start, k, column, place
     cdef double reached = 0.0, length, least
-    # in descending order, so that equal scores give the identity
+    # columns are listed in descending order, so that equal scores give the identity
     for k in range(n_columns):
         labels.remaining[k] = n_columns - 1 - k
         labels.length[k] = INFINITY

@@ -30,16 +30,16 @@ class Matching(NamedTuple):
     Parameters
     ----------
     labeling : ndarray of shape (n_rows,), int32
-        Column of each row; -1 for a row without.
+        Column of each row; -1 for a row without a column.
     score : float
         Score of the assignment; ``-inf`` if every assignment is forbidden.
     row_prices : ndarray of shape (n_rows,) or None
         Dual prices u of the rows.
     column_prices : ndarray of shape (n_columns,) or None
-        Dual prices v >= 0 of the columns, 0 for those that stay free. ``u_i + v_j`` is
-        at least the score of row i in column j, and equal to it where i is assigned to
-        j; the sum of all prices is the score. Both prices are None if every
-        assignment is forbidden.
+        Dual prices v >= 0 of the columns, 0 for columns that stay free. ``u_i + v_j``
+        is at least the score of row i in column j, and equal to this score if i is
+        assigned to j; the sum of all prices is the score of the assignment. Both prices
+        are None if every assignment is forbidden.
 
     Examples
     --------
@@ -65,17 +65,17 @@ def matching(
     Parameters
     ----------
     scores : array-like of shape (n_rows, n_columns)
-        Score of each pair; ``-inf`` forbids it.
+        Score of each pair; ``-inf`` forbids the pair.
     unassigned : float or array-like of shape (n_rows,), default=None
-        Score of a row that stays without a column. None: every row must have one,
-        unless there are more rows than columns; then ``n_rows - n_columns`` rows stay
-        without, at score 0.
+        Score of a row that stays without a column. None: every row must have a column,
+        unless there are more rows than columns; then ``n_rows - n_columns`` rows have
+        no column, at score 0.
 
     Returns
     -------
     result : Matching
-        Assignment, score, and dual prices. Among several best assignments it is the
-        one that scipy finds, always the same for the same scores.
+        Assignment, score, and dual prices. Among several best assignments, the result
+        is that of scipy, always the same for the same scores.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def matching(
 
 
 def matchings(scores, alone=None):
-    """Best assignments of problems of one shape, which cost little more than scipy's.
+    """Find best assignments of many problems of the same shape.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def matching_max_marginals(
     -------
     max_marginals : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
         For each row and column the score of the best assignment that has the pair;
-        ``-inf`` if all of them are forbidden. If rows may stay without a column,
-        the additional last column stands for that.
+        ``-inf`` if all such assignments are forbidden. If rows may stay without a
+        column, an additional last column has the scores for rows without a column.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def matching_max_marginals(
     else:
         total = scores[np.arange(len(columns)), columns].sum()
         out = assignment_max_marginals(scores, columns, total)
-    # all extra columns of a row mean that it has no column: the best one counts
+    # each extra column means that the row has no column: the best extra column counts
     if scores.shape[1] > n_columns:
         last = out[:, n_columns:].max(axis=1)
         out = np.column_stack([out[:, :n_columns], last])
@@ -183,7 +183,7 @@ def matching_max_marginals(
 
 
 def check_assignment(scores, unassigned):
-    """Scores of pairs, and of each row without a column or None, or a ValueError."""
+    """Check scores; return scores of pairs, and scores of rows alone or None."""
     scores = check_scores("scores", scores, ndim=2)
     n_rows = len(scores)
     if not scores.size:
@@ -204,7 +204,7 @@ def check_assignment(scores, unassigned):
 
 
 def _extend(scores, alone):
-    """Scores with extra columns for rows without a column.
+    """Return scores with extra columns for rows without a column.
 
     A row has the same score in all of the extra columns.
     """
@@ -218,8 +218,8 @@ def _extend(scores, alone):
 
 
 def _assign(scores):
-    """Column of each row, or None if every assignment is forbidden."""
-    # scipy raises ValueError, with scores checked before, only if none is feasible
+    """Return the column of each row, or None if every assignment is forbidden."""
+    # scores were checked, so that scipy raises ValueError only if none is feasible
     try:
         return linear_sum_assignment(scores, maximize=True)[1]
     except ValueError:
@@ -227,13 +227,16 @@ def _assign(scores):
 
 
 def _with_prices(scores, columns, n_columns):
-    """Results for best assignments, with their prices; true columns come first."""
+    """Return the results for best assignments, with their prices.
+
+    The first `n_columns` columns of `scores` are not extra columns.
+    """
     problem = np.arange(len(scores))[:, None]
     current = scores[problem, np.arange(columns.shape[1]), columns]
     prices = prices_of_columns(scores, columns)
     column_prices = np.zeros(scores.shape[::2])
     column_prices[problem, columns] = prices
-    # in an extra column the price of the column is moved to the price of the row
+    # the price of an extra column is added to the price of its row
     is_alone = columns >= n_columns
     row_prices = np.where(is_alone, current, current - prices)
     labelings = np.where(is_alone, -1, columns).astype(np.int32)

@@ -7,8 +7,8 @@ of the arc from node i to node j, -inf without an arc. Rows are padded (see
     out[j] = max(out[j], value + row[j])        (`sks_raise`)
 
 Without cycles of positive gain the best path from one node to another visits no node
-twice. Both methods therefore end after as many rounds as there are nodes: that of Floyd
-and Warshall for all pairs of nodes, and that of Bellman and Ford for one start.
+twice. Both methods therefore end after as many rounds as there are nodes: the method of
+Floyd and Warshall for all pairs of nodes, and that of Bellman and Ford for one start.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
-    """Length of a padded row of n gains, as by `padded_length`."""
+    """Return the length of a padded row of n gains, as `padded_length` does."""
     return 4 if n <= 4 else (n + 7) // 8 * 8
 
 
@@ -73,7 +73,7 @@ cdef void find_longest_paths(Py_ssize_t n, double* paths) noexcept nogil:
     for middle in range(n):
         for i in range(n):
             gain = paths[i * ld + middle]
-            # i == middle would change nothing, and read a row while writing it
+            # i == middle would change nothing, and read and write the same row
             if i != middle and gain > -INFINITY:
                 sks_raise(ld, gain, paths + middle * ld, paths + i * ld)
     # rounding may give a cycle a small positive gain
@@ -84,7 +84,7 @@ cdef void find_longest_paths(Py_ssize_t n, double* paths) noexcept nogil:
 cdef void add_paths(Py_ssize_t n_rows, Py_ssize_t n_columns, double* scores,
                     const Py_ssize_t* columns, double total, unsigned char* taken,
                     double* paths) noexcept nogil:
-    """Turn the scores of pairs into max-marginals.
+    """Overwrite the scores of pairs with max-marginals.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ cdef void add_paths(Py_ssize_t n_rows, Py_ssize_t n_columns, double* scores,
     columns : Py_ssize_t*
         The best assignment.
     total : double
-        Its score.
+        The score of the best assignment.
     taken : unsigned char*
         Scratch for n_columns flags.
     paths : double*
-        `paths_memory` doubles of scratch, which were initialized once.
+        `paths_memory` doubles of scratch, initialized before the first call.
     """
     cdef Py_ssize_t ld = padded(n_rows + 1), i, j
     cdef double current

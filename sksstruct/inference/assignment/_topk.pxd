@@ -4,28 +4,28 @@ from sksstruct.inference.search._best_first cimport BestFirst
 
 
 cdef class AssignmentSearch(BestFirst):
-    # The problem; if `alone`, the last state of a row means that it has no column.
+    # The problem; if `alone`, the last state of a row means that the row has no column.
     cdef Py_ssize_t n_rows, n_columns, n_states
     cdef bint alone
     # (n_rows, n_states), set by the caller
     cdef double* scores
     # n_rows times the largest absolute score: scale of rounding errors
     cdef double _size
-    # Of each part: prices of rows and of columns, and for each row a lower bound on the
-    # loss of labelings that change it; whether states are allowed, and whether rows are
-    # fixed.
+    # For each part: prices of rows and of columns, and for each row a lower bound on
+    # the loss of labelings that change the row; whether states are allowed, and whether
+    # rows are fixed.
     cdef double* _prices
     cdef unsigned char* _flags
-    # Of the current part: row of each column, -1 or -2 (see `_load_part`); lengths of
-    # shortest paths, up to a limit; predecessor of each node on them; and reached
-    # nodes.
+    # For the current part: row of each column, -1 or -2 (see `_load_part`); lengths of
+    # shortest paths, up to a limit; predecessor of each node on its shortest path; and
+    # reached nodes.
     cdef int32_t* _owner
     cdef double* _length
     cdef int32_t* _before
     cdef int32_t* _reached
     cdef Py_ssize_t _n_reached
     cdef double _limit
-    # scores for `assign`, with a column of its own for each row that may have none
+    # scores for `assign`, with an extra column for each row if rows may have no column
     cdef double* _extended
     cdef Py_ssize_t* _columns
     cdef Py_ssize_t _score_capacity, _price_capacity, _flag_capacity, _node_capacity

@@ -83,15 +83,15 @@ cdef class AssignmentSearch(BestFirst):
         return 0
 
     cdef double* _row_prices(self, Py_ssize_t part) noexcept nogil:
-        """Prices of rows, followed by prices of columns."""
+        """Return the prices of rows, followed by prices of columns."""
         return self._prices + part * (2 * self.n_rows + self.n_columns)
 
     cdef double* _bounds(self, Py_ssize_t part) noexcept nogil:
-        """Lower bounds of rows."""
+        """Return the lower bounds of rows."""
         return self._row_prices(part) + self.n_rows + self.n_columns
 
     cdef unsigned char* _allowed(self, Py_ssize_t part) noexcept nogil:
-        """Whether each state of each row is allowed, then whether each row is fixed."""
+        """Return whether states of rows are allowed, then whether rows are fixed."""
         return self._flags + part * self.n_rows * (self.n_states + 1)
 
     # ---- parts ----
@@ -160,7 +160,7 @@ cdef class AssignmentSearch(BestFirst):
         cdef Part* new = self._parts + other
         cdef double length
         self._load_part(part)
-        # searched again, for the path and for the lengths that change prices
+        # the cycle is searched again, for its path and the lengths that change prices
         length = self._shortest_cycle(
             part, start, rounded_up(self._bounds(part)[start], self._size))
         memcpy(self.labeling(other), self.labeling(part),
@@ -172,7 +172,7 @@ cdef class AssignmentSearch(BestFirst):
         allowed = self._allowed(other)
         memcpy(allowed, self._allowed(part), n)
         allowed[self.n_rows * self.n_states + start] = 1
-        # the sum of scores, as prices accumulate rounding
+        # the score is computed as a sum of scores, as prices accumulate rounding errors
         new.score = 0.0
         for row in range(self.n_rows):
             new.score += self.scores[row * self.n_states + self.labeling(other)[row]]
@@ -190,7 +190,7 @@ cdef class AssignmentSearch(BestFirst):
                         double* least) noexcept nogil:
         """Insert the losses of assignments in which two rows swap their columns.
 
-        The second best assignment loses at most the least of them.
+        The second best assignment loses at most the least of these losses.
         """
         cdef const unsigned char* allowed = self._allowed(part)
         cdef Py_ssize_t n = self.n_states, row, column, other, current
@@ -213,7 +213,7 @@ cdef class AssignmentSearch(BestFirst):
     # ---- shortest cycles ----
 
     cdef void _load_part(self, Py_ssize_t part) noexcept nogil:
-        """Find the row of each column: -1 for free columns, -2 for fixed rows."""
+        """Find the row of each column: -1 for free columns, -2 if the row is fixed."""
         cdef const unsigned char* fixed = (
             self._allowed(part) + self.n_rows * self.n_states)
         cdef Py_ssize_t row, column
@@ -270,7 +270,7 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef double _shortest_cycle(self, Py_ssize_t part, Py_ssize_t start,
                                 double limit) noexcept nogil:
-        """Return the length of a row's shortest cycle; INFINITY above the limit."""
+        """Return the length of a row's shortest cycle; INFINITY if above the limit."""
         cdef Py_ssize_t n = self.n_columns, k, node, place, done = 0
         cdef Py_ssize_t free_node = n + self.n_rows
         cdef Py_ssize_t target = self.labeling(part)[start]

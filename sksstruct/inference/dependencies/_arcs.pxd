@@ -16,7 +16,7 @@ cdef inline Py_ssize_t row_length(Py_ssize_t n) noexcept nogil:
 
 cdef inline void load_rows(Py_ssize_t n, const double* scores, double scale,
                            double* rows) noexcept nogil:
-    """Write scaled scores by modifier, (n + 1, row_length(n)), else -inf."""
+    """Write scaled scores by modifier, (n + 1, row_length(n)), with -inf elsewhere."""
     cdef Py_ssize_t ld = row_length(n), head, modifier, entry
     for entry in range((n + 1) * ld):
         rows[entry] = -INFINITY
@@ -31,12 +31,12 @@ cdef inline double weigh_rows(Py_ssize_t n, bint single_root,
     """Exponentiate rows and divide each by its sum; return the log of all divisors.
 
     With a single root, arcs from the root are not part of the sums. As each tree has
-    one such arc, these are divided by the largest of them. The result is -inf if a word
-    has no head.
+    one arc from the root, weights of arcs from the root are divided by the largest of
+    these weights. The result is -inf if a word has no head.
     """
     cdef Py_ssize_t ld = row_length(n), head, modifier
-    # Shifts of rows and logs of sums have separate totals: small logs keep their digits
-    # if large shifts cancel.
+    # Shifts of rows and logarithms of sums have separate totals, so that the logarithms
+    # keep their digits if large shifts cancel.
     cdef double total = 0.0, logs = 0.0, highest = -INFINITY, top, low, root, mass
     cdef double root_of_highest = 0.0, top_of_highest = 0.0, log_of_highest = 0.0
     cdef double* row

@@ -3,14 +3,14 @@
 A path grows backward: each node takes its best arc, and the head of this arc is the
 next node. If this node is on the path already, the cycle is contracted to one node,
 whose arcs score their gain over the arcs of the cycle that they replace. A path ends at
-the root, or at a node of a path that ended before. The whole takes O(n^2): each node
-chooses once, and rows are merged once.
+the root, or at a node of a path that ended before. The algorithm takes O(n^2): each
+node chooses once, and rows are merged once.
 
 With exactly one word below the root, scores are pairs, the number of arcs from the root
 and the sum of scores, in lexicographic order (Edmonds' algorithm only adds and
 compares). Words, and cycles of words, have no arc from the root inside, so that it
-suffices to take an arc from the root only if a node has no other. If two nodes have no
-other, there is no tree.
+suffices to take an arc from the root only if a node has no other arc. If two nodes have
+no other arc, there is no tree.
 
 Ties: a node takes its lowest head, and a cycle is opened at the first of equal nodes on
 the cycle.
@@ -200,12 +200,13 @@ cdef struct Search:
     const double* scores
     const double* arcs  # arcs without the constraints of a place
     double* bounds      # (k, n) upper bounds of places, -inf for places without trees
-    # (2 n + 1,) of nodes around a word: the least slack of arcs from outside
+    # (2 n + 1,) for nodes around a word: the least slack of arcs to the word whose ends
+    # have this node as the innermost node around both
     double* slack
-    double* total       # sum of the gains of the nodes within each node
+    double* total       # sum of the gains of the nodes around the word below each node
     int32_t* mark       # the word for which `slack` and `total` hold
     int32_t* trees
-    # of each tree: the tree and the word of the place that it came from
+    # of each tree: the tree and the word of the place in which the tree was found
     int32_t* origin
     int32_t* first
 
@@ -292,7 +293,7 @@ cdef void add_places(Search* s, const Contraction* t, Py_ssize_t tree,
 
 cdef void sort_trees(Py_ssize_t n, Py_ssize_t count, double* values,
                      int32_t* trees) noexcept nogil:
-    """Sort trees that rounding has put out of order."""
+    """Sort trees by value, as rounding errors may have changed their order."""
     cdef Py_ssize_t i, j, word
     for i in range(1, count):
         j = i

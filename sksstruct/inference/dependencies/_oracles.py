@@ -100,7 +100,7 @@ def dependency_topk(
     heads : ndarray of shape (n_trees, n), int32
         The n_trees <= k best trees, all different; fewer than k if fewer are allowed.
         The order of trees with equal scores depends on the scores only; the first tree
-        is as good as that of `dependency_tree`.
+        has the same score as the tree of `dependency_tree`.
     values : ndarray of shape (n_trees,)
         Their scores, which do not increase.
 
@@ -130,7 +130,7 @@ def dependency_topk(
     n_trees = min(k, prod(heads_of_words.tolist()), 2**31 - 1)
     n = scores.shape[1]
     heads, values = np.zeros((n_trees, n), dtype=np.int32), np.zeros(n_trees)
-    # some word has no allowed head
+    # no tree is allowed if some word has no allowed head
     if n_trees == 0:
         return heads, values
     oracles = _projective if projective else _nonprojective
@@ -175,10 +175,11 @@ def dependency_marginals(
 
     Notes
     -----
-    Sums over projective trees are those of inside and outside on Eisner's chart. Sums
-    over all trees are determinants, by Tutte's matrix-tree theorem in the form of Koo
-    et al. The elimination has no subtraction, so that the result is accurate however
-    ill-conditioned the matrix is. Both use logarithms where numbers would underflow.
+    Sums over projective trees are computed by the inside-outside algorithm on Eisner's
+    chart. Sums over all trees are determinants, by Tutte's matrix-tree theorem in the
+    form of Koo et al. The elimination has no subtraction, so that the result is
+    accurate even if the matrix is ill-conditioned. Both methods use logarithms if
+    numbers would underflow.
 
     References
     ----------

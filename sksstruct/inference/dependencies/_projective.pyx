@@ -98,7 +98,7 @@ cdef Chart divide_memory(Py_ssize_t n, bint single_root, int kind,
 
 cdef inline double combine(const Chart* c, Py_ssize_t size, const double* x,
                            const double* y) noexcept nogil:
-    """Best or sum of the splits whose parts are in two rows."""
+    """Return the best or the sum of the splits whose parts are in two rows."""
     if c.kind == BEST:
         return sks_row_best(size, 1.0, x, y)
     size = (size + 7) // 8 * 8
@@ -109,7 +109,7 @@ cdef inline double combine(const Chart* c, Py_ssize_t size, const double* x,
 
 cdef inline double with_arc(const Chart* c, double value, Py_ssize_t head,
                             Py_ssize_t modifier) noexcept nogil:
-    """Value of a span with an outermost arc."""
+    """Return the value of a span with an outermost arc."""
     cdef double arc = c.arcs[modifier * c.ld_arcs + head]
     return value * arc if c.kind == SUMS else value + arc
 
@@ -150,7 +150,7 @@ cdef double fill(Chart* c) noexcept nogil:
 # ---- the best tree ----
 
 cdef Py_ssize_t n_options(const Chart* c, Py_ssize_t cell) noexcept nogil:
-    """Number of splits of a cell of `complete` or of `linked`."""
+    """Return the number of splits of a cell of `complete` or of `linked`."""
     cdef Py_ssize_t head = cell % c.cells // c.ld, end = cell % c.cells % c.ld
     return max(head, end) - min(head, end)
 
@@ -250,7 +250,7 @@ cdef void write_marginals(const Chart* c, double* means) noexcept nogil:
 cdef double projective_sums(Py_ssize_t n, bint single_root, const double* scores,
                             double scale, double* scratch,
                             double* means) noexcept nogil:
-    """Log-partition of scaled scores, and the probability of each arc."""
+    """Return the log-partition of scaled scores; write the probability of each arc."""
     cdef Chart chart = divide_memory(n, single_root, SUMS, scratch)
     cdef double value = 0.0, shift
     if means != NULL:
@@ -263,7 +263,7 @@ cdef double projective_sums(Py_ssize_t n, bint single_root, const double* scores
     if value >= SMALLEST:
         value = log(value) + shift
     else:
-        # logarithms do not underflow, and take several times as long
+        # sums of logarithms do not underflow, but take several times as long
         chart = divide_memory(n, single_root, LOGS, scratch)
         load_rows(n, scores, scale, chart.arcs)
         value = fill(&chart)
@@ -279,16 +279,16 @@ cdef struct Candidate:
 
 
 cdef struct Slot:
-    # Candidates of a cell, in the pool from `first` on, or -1 if no second tree was
-    # needed; capacity; and numbers of all candidates, of queued ones, of taken ones,
-    # and of taken ones with successors in the queue.
+    # The place of a cell's candidates in the pool, or -1 if no second tree was needed;
+    # the capacity; and the numbers of all candidates, of queued candidates, of taken
+    # candidates, and of taken candidates with successors in the queue.
     Py_ssize_t first
     int32_t room, count, n_queued, n_taken, n_expanded
 
 
 cdef struct Arrays:
     # arrays of a slot: values and candidates, a heap of queued candidates, and taken
-    # ones
+    # candidates
     double* values
     Candidate* candidates
     int32_t* queue
@@ -311,7 +311,7 @@ cdef Py_ssize_t projective_topk_scratch(Py_ssize_t n) noexcept nogil:
 
 
 cdef inline Arrays arrays_at(double* place, Py_ssize_t room) noexcept nogil:
-    """Arrays of a slot, which take four doubles per candidate."""
+    """Return the arrays of a slot, which take four doubles per candidate."""
     cdef Arrays out
     out.values = place
     out.candidates = <Candidate*> (place + room)
@@ -321,12 +321,12 @@ cdef inline Arrays arrays_at(double* place, Py_ssize_t room) noexcept nogil:
 
 
 cdef inline Arrays arrays_of(const Lists* s, const Slot* slot) noexcept nogil:
-    """Arrays of a slot; invalid after any slot grows."""
+    """Return the arrays of a slot; invalid after any slot grows."""
     return arrays_at(s.pool[0] + slot.first, slot.room)
 
 
 cdef int grow(Lists* s, Slot* slot, Py_ssize_t room) except -1 nogil:
-    """Move a slot to more room; all old rooms together are as long as the new one."""
+    """Move the arrays of a slot to memory for `room` candidates."""
     cdef Arrays old, new
     reserve(<void**> s.pool, s.capacity, s.used + 4 * room, sizeof(double))
     new = arrays_at(s.pool[0] + s.used, room)
@@ -342,7 +342,7 @@ cdef int grow(Lists* s, Slot* slot, Py_ssize_t room) except -1 nogil:
 
 
 cdef double value_of(const Lists* s, Py_ssize_t cell, int32_t rank) noexcept nogil:
-    """Value of a known tree of a cell."""
+    """Return the value of a known tree of a cell."""
     cdef const Slot* slot = s.slots + cell
     cdef Arrays lists
     if slot.first < 0:
@@ -411,7 +411,7 @@ cdef bint find_rank(Lists* s, Py_ssize_t cell, int32_t rank) except -1 nogil:
             last = lists.candidates[lists.taken[slot.n_taken - 1]]
             split = split_at(&s.chart, cell, last.option)
             slot.n_expanded = slot.n_taken
-            # successors are defined so that each pair of ranks has one predecessor
+            # each pair of ranks is the successor of a single pair
             if find_rank(s, split.right, last.right_rank + 1):
                 add_candidate(s, cell, last.option, last.left_rank, last.right_rank + 1)
             if last.right_rank == 0 and find_rank(s, split.left, last.left_rank + 1):

@@ -2,20 +2,20 @@
 
 The sum over all trees of the products of their weights is a determinant (Tutte, 1948;
 Koo et al., 2007). Gaussian elimination removes one word after the other: when word k
-with pivot s_k = sum_h w_hk is removed, arcs of other words also lead around it,
+with pivot s_k = sum_h w_hk is removed, its weights are added to those of other words,
 
     w_hm += w_km w_hk / s_k,
 
 and the determinant is the product of the pivots. A diagonal entry is the sum of its
 column, so that the elimination needs no subtraction (Grassmann, Taksar and Heyman,
-1985). All digits are right, however ill-conditioned the matrix is.
+1985). The result is accurate even if the matrix is ill-conditioned.
 
 The probability of head h of word k is proportional to w_hk e_h, where e_h is the
 probability that a walk from h, which steps from a word to a head by weight, reaches the
 root before k (Wilson, 1996). If k is the last remaining word, e follows by
 substitution. By recursive halving each word is the last one once: one half of the words
 is removed, then recursively one half of the rest, and likewise with the halves
-exchanged. The whole takes O(n^3).
+exchanged. The algorithm takes O(n^3).
 
 With a single root, the weights of arcs from the root count as infinitely small: a pivot
 is the sum of all other weights. If this sum is zero, the word must be the one below the
@@ -63,7 +63,7 @@ cdef struct Elimination:
 
 
 cdef Py_ssize_t n_levels(Py_ssize_t n) noexcept nogil:
-    """Number of tables for n words: the halvings of n, and two more."""
+    """Return the number of tables for n words: the halvings of n, and two more."""
     cdef Py_ssize_t levels = 2
     while n > 1:
         n = (n + 1) // 2
@@ -78,7 +78,7 @@ cdef Py_ssize_t spanning_scratch(Py_ssize_t n) noexcept nogil:
 
 cdef double eliminate(Elimination* e, const int32_t* others, Py_ssize_t n_others,
                       Py_ssize_t word) noexcept nogil:
-    """Eliminate a word from the rows of the others; return the pivot."""
+    """Eliminate a word from the rows of the words `others`; return the pivot."""
     cdef double* row = e.row[word]
     cdef double* other
     cdef double root = row[0], factor
@@ -113,7 +113,7 @@ cdef double eliminate(Elimination* e, const int32_t* others, Py_ssize_t n_others
 
 
 cdef inline double sum_of(Py_ssize_t ld, const double* row) noexcept nogil:
-    """Sum of a row, as four independent sums."""
+    """Return the sum of a row, as four independent sums."""
     cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0
     cdef Py_ssize_t i
     for i in range(0, ld, 4):
@@ -125,7 +125,7 @@ cdef inline double sum_of(Py_ssize_t ld, const double* row) noexcept nogil:
 
 
 cdef inline double log_plus(double x, double y) noexcept nogil:
-    """log(exp(x) + exp(y))"""
+    """Return log(exp(x) + exp(y))."""
     if y == -INFINITY:
         return x
     if x == -INFINITY:
@@ -164,7 +164,9 @@ cdef void write_means(Elimination* e, Py_ssize_t last) noexcept nogil:
 
 cdef bint leave_each(Elimination* e, int32_t* words, Py_ssize_t size, double* table,
                      double* memory) noexcept nogil:
-    """Make each of some words the last one, and write its means; False on underflow.
+    """Make each of some words the last one, and write its means.
+
+    Returns False on underflow.
 
     The rows of the words are in `table`, and may be changed.
     """
@@ -199,7 +201,10 @@ cdef bint leave_each(Elimination* e, int32_t* words, Py_ssize_t size, double* ta
 
 cdef double run(Elimination* e, bint single_root, double* table,
                 int32_t* words) noexcept nogil:
-    """Log of the sum of products, and means unless NULL; NaN on underflow."""
+    """Return the logarithm of the sum of products, or NaN on underflow.
+
+    Means are written unless `means` is NULL.
+    """
     cdef Py_ssize_t word, cells = (e.n + 1) * e.ld
     cdef double* memory = table + cells
     cdef double value
@@ -228,7 +233,7 @@ cdef double run(Elimination* e, bint single_root, double* table,
 cdef double nonprojective_sums(Py_ssize_t n, bint single_root, const double* scores,
                                double scale, double* scratch,
                                double* means) noexcept nogil:
-    """Log-partition of scaled scores, and the probability of each arc."""
+    """Return the log-partition of scaled scores; write the probability of each arc."""
     cdef Elimination e
     cdef double shift, value
     cdef double* rest
@@ -250,7 +255,7 @@ cdef double nonprojective_sums(Py_ssize_t n, bint single_root, const double* sco
     value = run(&e, single_root, scratch, words)
     if value == value:
         return shift + value
-    # logarithms do not underflow, and take several times as long
+    # sums of logarithms do not underflow, but take several times as long
     e.logs = True
     load_rows(n, scores, scale, scratch)
     return run(&e, single_root, scratch, words)

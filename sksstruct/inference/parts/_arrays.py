@@ -17,12 +17,12 @@ def check_images(unary):
 
 def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
     """Return checked springs, and scratch doubles and integers of `PartsTree`."""
-    # an edge without types has one
+    # without types, each edge has a single spring
     shape = (len(edges), 2) if bias is None else (len(edges), bias.shape[1], 2)
     offsets = _by_edge("offsets", offsets, shape)
     quadratic = _by_edge("quadratic", quadratic, shape)
     linear = _by_edge("linear", linear, shape)
-    # after the shape checks of all three arguments, whose messages are more specific
+    # signs are checked after the shapes, whose messages are more specific
     negative = np.argwhere(quadratic < 0)
     if len(negative):
         e = int(negative[0, 0])
@@ -31,7 +31,8 @@ def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
             f"negative: {quadratic[e].tolist()}. It is what a squared "
             "displacement costs, and must not reward it"
         )
-    # squares of the largest possible displacements; check_sums below refuses overflow
+    # squares of the largest possible displacements may overflow; check_sums then raises
+    # an error
     with np.errstate(over="ignore"):
         farthest = np.abs(offsets) + unary.shape[1:]
         squared = farthest**2
@@ -51,8 +52,8 @@ def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
 
 def _by_edge(name, values, shape):
     """Broadcast values to one number for rows and one for columns per edge."""
-    # infinities would make products and differences NaN; check_scores lets -inf pass,
-    # which is refused here
+    # infinities would make products and differences NaN; check_scores accepts -inf,
+    # which is an error here
     values = check_scores(name, 0.0 if values is None else values)
     try:
         values = np.broadcast_to(values, shape)
@@ -68,7 +69,7 @@ def _by_edge(name, values, shape):
 
 
 def product_arrays(tree):
-    """Return beliefs, backpointers to the senders' best positions, positions, types."""
+    """Return arrays of beliefs, backpointers to positions, positions and types."""
     n, cells = tree.n_variables, tree.height * tree.width
     per_cell = 2 * tree.n_types + 1 if tree.n_types else 2
     return (
@@ -80,21 +81,21 @@ def product_arrays(tree):
 
 
 def marginal_arrays(tree):
-    """Return scores of subtrees, beliefs, memory of messages, and scores of trees."""
+    """Return arrays of scores of subtrees, beliefs, messages, and scores of trees."""
     rows, cells = tree.n_variables + tree.most_children + 2, tree.height * tree.width
     best = np.full(tree.n_variables, -np.inf)
     return tree.unary.copy(), tree.unary.copy(), np.zeros(rows * cells), best
 
 
 def list_arrays(tree, n_copies):
-    """Return scores of subtrees, and room for those without later children."""
+    """Return scores of subtrees, and memory for scores without later children."""
     flat = tree.unary.reshape(tree.n_variables, -1)
     best = np.tile(flat, (1, n_copies))
     return best, np.empty(best.shape)
 
 
 def labelings(count, n):
-    """Return room for labelings of n variables."""
+    """Return an array for `count` labelings of n variables."""
     return np.empty((count, n), dtype=np.int32)
 
 

@@ -18,7 +18,7 @@ class Placement(NamedTuple):
     labeling : ndarray of shape (n_parts, 2), int32
         Row and column of each part.
     score : float
-        Their score; ``-inf`` if every placement is forbidden.
+        Score of these positions; ``-inf`` if every placement is forbidden.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def parts_max_product(
     Parameters
     ----------
     unary : array-like of shape (n_parts, height, width)
-        Score of each part at each position; ``-inf`` forbids it.
+        Score of each part at each position; ``-inf`` forbids the position.
     edges : array-like of shape (n_edges, 2)
         Pairs of parts, without a cycle.
     offsets : float or array-like of shape (n_edges, 2)
         Displacement of the second part from the first that costs nothing, in rows and
-        columns. It does not have to be an integer.
+        columns. Displacements need not be integers.
     quadratic : float or array-like of shape (n_edges, 2)
         Cost of a squared displacement in rows and in columns; not negative.
     linear : float or array-like of shape (n_edges, 2), default=None
@@ -67,7 +67,7 @@ def parts_max_product(
     -------
     result : Placement
         Positions and score. If several placements are best, the same arguments always
-        give the same one.
+        give the same placement.
 
     Raises
     ------
@@ -169,9 +169,9 @@ def parts_sum_product(
 ) -> PartsMarginals:
     """Compute the log partition and marginals of the parts of a tree in an image.
 
-    The sums are over all positions of the grid. They take O(positions (height + width))
+    The sums are over all positions of the grid, and take O(positions (height + width))
     time for each edge: a message consists of two log-sum transforms, one along the rows
-    and one along the columns. They are exact for scores of any size.
+    and one along the columns. The transforms are exact for scores of any size.
 
     Parameters
     ----------

@@ -16,11 +16,11 @@ cdef class PartsTree(Tree):
     cdef readonly object unary, springs
     cdef Py_ssize_t _cells
     cdef object _owned
-    # per edge and type, a number for rows and one for columns
+    # for each edge and type, a number for rows and a number for columns
     cdef const double* _offsets
     cdef const double* _quadratic
     cdef const double* _linear
-    # 0: edges have no types, and the arrays above have one type
+    # number of types; 0 if edges have no types: then the arrays above have one type
     cdef readonly Py_ssize_t n_types
     cdef const double* _bias
     # a grid per edge, type and end; NULL if types have no scores of positions

@@ -7,7 +7,7 @@ d = position of v - position of u - offset, for rows and columns alike, by
 
 A message is thus a maximum over parabolas of one width, one for each position of the
 sender, first along the rows of the grid, then along its columns. The upper envelope of
-n parabolas costs O(n), and a table would cost n^2 (generalized distance transform,
+n parabolas takes O(n), and a table would take n^2 (generalized distance transform,
 Felzenszwalb and Huttenlocher, "Distance transforms of sampled functions", 2012,
 Algorithm 1, with maxima instead of minima).
 
@@ -20,8 +20,8 @@ with the offset, linear and quadratic of (e, t). A message is, at each position 
 receiver, the maximum over the types, each of which takes one distance transform.
 
 Ties: each root takes its first position in the order of rows, then of columns. Given
-its parent's position, a part takes the position of the first best parabola in a row,
-then in a column, up to rounding, and an edge takes its first best type.
+the position of its parent, a part takes the first best row, then the first best column
+in this row, up to rounding, and an edge takes its first best type.
 """
 
 cimport cython
@@ -37,8 +37,8 @@ from sksstruct.inference.parts._arrays import (
     check_images, marginal_arrays, product_arrays, spring_arrays,
 )
 
-# Flatter parabolas are treated as lines: peaks are moved by linear / quadratic, which
-# may overflow.
+# Parabolas with a smaller `quadratic` are treated as lines: the peak of a parabola is
+# moved by linear / (2 quadratic), which may overflow.
 cdef double FLAT = 1e-100
 
 
@@ -52,7 +52,7 @@ cdef struct Hull:
 
 cdef void send_lines(Py_ssize_t n, const double* values, const Deformation* deformation,
                      double* out, int32_t* argument) noexcept nogil:
-    """`send` for lines of equal slope: the same line is the highest everywhere."""
+    """Do the same as `send` for lines of equal slope, one of which is the highest."""
     cdef Py_ssize_t sender, receiver, best = 0
     cdef double linear = deformation.linear, highest = -INFINITY
     # As in `form_hull`, the first best sender wins ties. If all values are -inf, sender
@@ -77,14 +77,15 @@ cdef void form_hull(Py_ssize_t n, const double* values, double quadratic,
         if values[sender] == -INFINITY:
             continue
         # The new parabola is the highest to the right of its crossing with the last
-        # one. If the crossing is left of the last one's start, the last one is covered.
+        # parabola. If this crossing is left of the start of the last parabola, the last
+        # parabola is nowhere the highest.
         while top >= 0:
             last = hull.sender[top]
             cross = ((values[last] - values[sender]) / quadratic
                      + <double> (sender * sender - last * last)) / (
                 2.0 * (sender - last))
-            # equal: three parabolas meet in a point, and the middle one is the highest
-            # nowhere else
+            # if both are equal, three parabolas meet in a point, and the middle
+            # parabola is the highest nowhere else
             if cross > hull.start[top]:
                 break
             top -= 1
@@ -96,9 +97,9 @@ cdef void form_hull(Py_ssize_t n, const double* values, double quadratic,
 
 cdef void send(Py_ssize_t n, const double* values, const Deformation* deformation,
                double* out, int32_t* argument, Hull* hull) noexcept nogil:
-    """out[x] = max over z of values[z] + linear d - quadratic d^2, d = x - z - offset.
+    """Write out[x] = max_z values[z] + linear d - quadratic d^2, d = x - z - offset.
 
-    argument[x] is a maximizer z. hull has room for n parabolas.
+    argument[x] is a maximizer z. `hull` has a capacity of n parabolas.
     """
     cdef Py_ssize_t receiver, place = 0, sender
     cdef double quadratic = deformation.quadratic, linear = deformation.linear
@@ -113,11 +114,11 @@ cdef void send(Py_ssize_t n, const double* values, const Deformation* deformatio
             argument[receiver] = 0
         return
     # Completing the square moves all peaks by the same shift. The hull is therefore
-    # computed without it, and receivers are shifted instead.
+    # computed without the shift, and receivers are shifted instead.
     shift = offset + linear / (2.0 * quadratic)
     for receiver in range(n):
         # Starts and receivers both increase: all steps together are at most n. Exactly
-        # at a start the previous parabola counts, as the first of equal ones.
+        # at a start the previous parabola counts, the first of two equal parabolas.
         while (place + 1 < hull.count
                and receiver - shift > hull.start[place + 1]):
             place += 1
@@ -128,7 +129,7 @@ cdef void send(Py_ssize_t n, const double* values, const Deformation* deformatio
 
 
 cdef inline void add_row(Py_ssize_t n, const double* row, double* out) noexcept nogil:
-    """out += row."""
+    """Add a row to `out`."""
     cdef Py_ssize_t k
     for k in range(n):
         out[k] += row[k]
@@ -193,7 +194,7 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef const double* _ends_of(self, Py_ssize_t edge, Py_ssize_t t,
                                 Py_ssize_t end) noexcept nogil:
-        """Scores of a type at the positions of an end of an edge."""
+        """Return the scores of a type at the positions of an end of an edge."""
         return self._end_scores + (2 * (edge * self.n_types + t) + end) * self._cells
 
     @cython.final
@@ -206,7 +207,7 @@ cdef class PartsTree(Tree):
         position of the receiver.
         """
         cdef Py_ssize_t edge = self._edge[child], cells = self._cells, t, cell
-        # the end of the edge that sends: that of the child if the message is sent up
+        # the end of the edge that sends: the child's end if the message is sent up
         cdef Py_ssize_t end = (self._ends[2 * edge + 1] == child) == up
         cdef double* sent
         cdef double* message
@@ -229,8 +230,8 @@ cdef class PartsTree(Tree):
             for cell in range(cells):
                 message[cell] = self._bias[edge * self.n_types + t]
             if self._end_scores != NULL:
-                # scores at the receiver's end are added to the message, at the sender's
-                # end before
+                # scores at the sender's end are added before the transform, scores at
+                # the receiver's end after it
                 received = self._ends_of(edge, t, 1 - end)
                 given = self._ends_of(edge, t, end)
                 for cell in range(cells):
@@ -262,8 +263,8 @@ cdef class PartsTree(Tree):
         cdef Deformation in_columns = self._deformation(child, t, up, 0)
         cdef Hull hull
         hull.sender, hull.start = self._hull_sender, self._hull_start
-        # The score is a sum of a term in rows and one in columns: maximize over columns
-        # within each row, then over rows.
+        # The score is the sum of a term of rows and a term of columns: maximize over
+        # columns within each row, then over rows.
         for row in range(height):
             send(width, values + row * width, &in_rows, self._between + row * width,
                  self._argument, &hull)
@@ -357,7 +358,7 @@ cdef class PartsTree(Tree):
                        double* best) noexcept nogil:
         """Send messages to all parents; write the score of each root's tree to best.
 
-        up has the scores of positions on entry, and those of subtrees on return.
+        `up` has the scores of positions on entry, and scores of subtrees on return.
         """
         cdef Py_ssize_t k, part, parent, cell, cells = self._cells
         # position 0 of the order is the root of roots
@@ -379,8 +380,8 @@ cdef class PartsTree(Tree):
         """Add the best scores of all other trees to the scores of a root."""
         cdef Py_ssize_t part, cell
         cdef double total = 0.0
-        # a sum per root: subtracting the root's own score from a total would leave
-        # rounding errors, or NaN for -inf
+        # the sum is computed for each root: subtracting the root's own score from a
+        # total would leave rounding errors, or NaN for -inf
         for part in range(self.n_variables):
             if part != root and self._parent[part] == self.root:
                 total += best[part]

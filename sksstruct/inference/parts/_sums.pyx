@@ -7,11 +7,11 @@ of maxima: its two passes, along the rows of the grid and along its columns, com
 
 over all positions z, in O(height + width) time for each position.
 
-Both the sums of exponentials and those in log space are products of a row and a table,
-`combine`. Exponentials are relative to the maximum of the values and to the maximum of
-g, so that the largest is 1. Terms that underflow are below 1e-307, and negligible in a
-sum above 1e-280. If any sum of a message is smaller, the message is computed again in
-log space, which takes several times as long.
+Both the sums of exponentials and the sums in log space are products of a row and a
+table, `combine`. Exponentials are relative to the maximum of the values and to the
+maximum of g, so that the largest is 1. Terms that underflow are below 1e-307, and
+negligible in a sum above 1e-280. If any sum of a message is smaller, the message is
+computed again in log space, which takes several times as long.
 
 A grid has a row of ld >= width numbers for each row of positions, where ld is a
 multiple of 8, and -inf in the padding. In the comments below, x is the position of a
@@ -31,8 +31,8 @@ cdef double SMALLEST = 1e-280
 
 
 cdef struct Lines:
-    # g of an edge for the differences x - z of coordinates, from 1 - n to n - 1, minus
-    # `top`, and the same in reverse order
+    # g minus `top` of an edge for the differences x - z of coordinates, from 1 - n to
+    # n - 1, and in reverse order
     double* forward
     double* backward
     double top
@@ -59,12 +59,12 @@ cdef struct Scratch:
 
 
 cdef Py_ssize_t grid_ld(Py_ssize_t width) noexcept nogil:
-    """Length of a row of a grid."""
+    """Return the length of a row of a grid."""
     return (width + 7) // 8 * 8
 
 
 cdef Py_ssize_t pair_size(Py_ssize_t height, Py_ssize_t width) noexcept nogil:
-    """Number of entries in a table of pairs of rows, or of pairs of columns."""
+    """Return the size of a table of pairs of rows, or of pairs of columns."""
     return max(height * grid_ld(height), width * grid_ld(width))
 
 
@@ -77,7 +77,7 @@ cdef Py_ssize_t scratch_size(Py_ssize_t n_parts, Py_ssize_t height,
 
 
 cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
-    """Reserve the next doubles of a stretch of memory."""
+    """Return the next `size` doubles of memory, and move the pointer behind them."""
     cdef double* out = memory[0]
     memory[0] += size
     return out
@@ -90,7 +90,7 @@ cdef Scratch divide_memory(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t wid
     s.height, s.width, s.ld, s.ld_turned = height, width, grid_ld(width), grid_ld(
         height)
     s.cells = height * s.ld
-    # multiples of eight doubles, so that all rows begin at cache lines
+    # all sizes are multiples of eight doubles, so that all rows begin at cache lines
     s.messages = take(&memory, n_parts * s.cells)
     s.child, s.parent = take(&memory, s.cells), take(&memory, s.cells)
     s.between, s.sent = take(&memory, s.cells), take(&memory, s.cells)
@@ -101,7 +101,7 @@ cdef Scratch divide_memory(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t wid
     s.rows.backward = take(&memory, 2 * s.ld_turned)
     s.columns.forward = take(&memory, 2 * s.ld)
     s.columns.backward = take(&memory, 2 * s.ld)
-    # as long as rows of either kind of grid
+    # the zeros are at least as long as a row of a grid and of a transposed grid
     s.zeros = take(&memory, s.ld + s.ld_turned)
     memset(<void*> s.zeros, 0, (s.ld + s.ld_turned) * sizeof(double))
     return s
@@ -110,7 +110,7 @@ cdef Scratch divide_memory(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t wid
 cdef inline void combine(bint logs, Py_ssize_t n, Py_ssize_t ld, const double* row,
                          const double* table, const double* zeros,
                          double* out) noexcept nogil:
-    """out[b] = sum_a row[a] table[a, b], or the same of logarithms."""
+    """Write out[b] = sum_a row[a] table[a, b], or this sum of logarithms as one."""
     if logs:
         # `sks_logplus` adds to `out`
         memset(out, 0, ld * sizeof(double))
@@ -175,7 +175,7 @@ cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* spr
 
 cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
                     double* out) noexcept nogil:
-    """First kind of pass: from rows to rows, in each column."""
+    """Sum over the rows of the sender, in each column."""
     # x - z decreases with the sender's row if the sender is z, and increases if it is x
     cdef const double* line = s.rows.backward if up else s.rows.forward
     cdef Py_ssize_t row
@@ -186,7 +186,7 @@ cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
 
 cdef void pass_columns(bint logs, const Scratch* s, const double* grid,
                        double* out) noexcept nogil:
-    """Second kind of pass: from columns to columns, in each row."""
+    """Sum over the columns of the sender, in each row."""
     cdef Py_ssize_t row
     for row in range(s.height):
         combine(logs, s.width, s.ld, grid + row * s.ld, s.table, s.zeros,
@@ -197,7 +197,7 @@ cdef void pass_columns(bint logs, const Scratch* s, const double* grid,
 
 cdef double load_grid(bint logs, const Scratch* s, const double* values,
                       double* out) noexcept nogil:
-    """Write a grid in the form that `combine` reads; return the maximum, subtracted."""
+    """Write logarithms, or exponentials after subtracting the maximum; return that."""
     cdef double low
     if logs:
         memcpy(out, values, s.cells * sizeof(double))
@@ -236,7 +236,7 @@ cdef bint try_up(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
     """Compute the message from a child to its parent; return False if inexact."""
     cdef double top
     load_springs(logs, tree, child, springs, True, s)
-    # rows first, as `pass_rows` needs no transposed grid
+    # the order of the passes is arbitrary here; `try_down` needs columns first
     top = load_grid(logs, s, grid, s.child)
     pass_rows(logs, s, True, s.child, s.between)
     pass_columns(logs, s, s.between, s.sent)
@@ -251,14 +251,16 @@ cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs
                    double* moments) noexcept nogil:
     """Compute the message to a child, in `sent`, and the moments of the edge.
 
-    `grid` is the child's without the parent's message, `others` the parent's without
-    the child's. Returns False if the message is not exact.
+    `grid` is the grid of the child without the message from the parent, and `others`
+    the grid of the parent without the message from the child. Returns False if the
+    message is not exact.
     """
     cdef Py_ssize_t k, edge = tree._edge[child]
     cdef double top, sign = sign_of(tree, child)
     load_springs(logs, tree, child, springs, False, s)
     top = load_grid(logs, s, others, s.parent)
-    # columns first: the moments need the sums over x_c, for each x_r and z_c
+    # the pass over columns is first: moments need the sums over x_c for each x_r and
+    # z_c
     pass_columns(logs, s, s.parent, s.between)
     pass_rows(logs, s, False, s.between, s.sent)
     if not logs and not is_large(s):
@@ -322,12 +324,13 @@ cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
 
 cdef void add_message(const Scratch* s, double sign, const double* message,
                       const double* grid, double* out) noexcept nogil:
-    """out = grid + sign message, and -inf in the padding."""
+    """Write grid + sign * message to `out`, and -inf in the padding."""
     cdef Py_ssize_t row, column, cell
     for row in range(s.height):
         for column in range(s.width):
             cell = row * s.ld + column
-            # a message of -inf forbids all positions, and sum_up has returned before
+            # messages are finite, as `sum_up` has returned if all positions are
+            # forbidden
             out[cell] = grid[cell] + sign * message[cell]
         for column in range(s.width, s.ld):
             out[row * s.ld + column] = -INFINITY
@@ -360,7 +363,7 @@ cdef double sum_up(Tree tree, const Spring* springs, double* grids,
 
 
 cdef double sum_of(Py_ssize_t n, const double* values) noexcept nogil:
-    """Sum a multiple of eight numbers."""
+    """Return the sum of n numbers, where n is a multiple of eight."""
     cdef Py_ssize_t k, j
     # eight independent sums, which the compiler keeps in vectors
     cdef double[8] total
@@ -388,8 +391,8 @@ cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
     springs : pointer to Spring
         Springs of all edges.
     grids : pointer to double
-        Scores of the positions of each part, one grid per part; become the marginals,
-        with zeros in the padding.
+        Scores of the positions of each part, one grid per part; overwritten with the
+        marginals, with zeros in the padding.
     scratch : pointer to double
         `scratch_size` doubles.
     moments : pointer to double
@@ -416,14 +419,13 @@ cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
             continue
         # the parent's grid has all messages by now, including the child's own
         add_message(&s, -1.0, message, grids + parent * s.cells, message)
-        # the message to the parent is not needed any more; its memory takes the
-        # parent's grid without it
+        # the memory of the message to the parent now holds the grid of the parent
+        # without this message
         if not try_down(False, tree, part, springs, grid, message, &s,
                         moments + 4 * tree._edge[part]):
             try_down(True, tree, part, springs, grid, message, &s,
                      moments + 4 * tree._edge[part])
-        # the child's grid must not have the parent's message before moments are
-        # computed
+        # the message from the parent is added only after moments have been computed
         add_message(&s, 1.0, s.sent, grid, grid)
     # each part is normalized by its own sum, as a rounding error of the log partition
     # would be exponentiated

@@ -1,13 +1,13 @@
 """The k best placements of trees of parts, by `inference/trees/_topk.pyx`.
 
-Messages are sent up once, by distance transforms. The lists of a part ask for scores of
-a position together with all positions of the parent, which are computed from
+Messages are sent up once, by distance transforms. The lists of a part need the scores
+of all its positions given a position of the parent, which are computed from
 displacements: no table of all pairs is formed, and one more placement costs
 O(positions) for a few parts.
 
 The type of an edge is part of the state of the part below: states are pairs of a type
-and a position. If only placements are asked for, a pair of positions has the score of
-its best type.
+and a position. If types are not part of a placement, a pair of positions has the score
+of its best type.
 """
 
 from libc.math cimport INFINITY
@@ -35,7 +35,7 @@ cdef struct Joint:
 
 cdef inline double joint_score(const Joint* joint, Py_ssize_t t, Py_ssize_t parent,
                                Py_ssize_t child) noexcept nogil:
-    """Score of an edge of type t between two positions."""
+    """Return the score of an edge of type t between two positions."""
     cdef const Deformation* rows = joint.deformations + 2 * t
     cdef const Deformation* columns = rows + 1
     cdef double down = parent // joint.width - child // joint.width - rows.offset
@@ -77,8 +77,8 @@ cdef class BestPlacements(PartsTree):
     """
 
     cdef Py_ssize_t _n_copies
-    # of each part: best scores of states; and scores of its parent without later
-    # children
+    # of each part: best scores of states, and scores of the parent without the messages
+    # of this part and of later children
     cdef double* _best
     cdef double* _without
     cdef Joint* _joints
@@ -128,7 +128,7 @@ cdef class BestPlacements(PartsTree):
         cdef double total = 0.0
         cdef double* without
         cdef Link* link
-        # children before parents, whose rows are then complete
+        # children come before parents, whose rows are then complete
         for place in range(self.n_variables, 0, -1):
             part, link = self._order[place], lists.links + place
             link.variable, link.parent = <int32_t> part, self._above[place]

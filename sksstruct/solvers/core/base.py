@@ -198,7 +198,7 @@ class Solver(Constrained, BaseEstimator):
         ------
         ValueError
             If an oracle is missing, if weights have to be confined to a box and the
-            solver cannot do this, or if it does not minimize the model's loss.
+            solver cannot do this, or if the solver does not minimize the model's loss.
         """
         name, asked, offered = (
             type(self).__name__,
@@ -337,9 +337,8 @@ class Solver(Constrained, BaseEstimator):
         l1 : float, default=0.0
             Strength of a further penalty ``l1 |w|_1``.
         max_seconds : float, default=None
-            Time limit. It interrupts passes, and leaves time for the last
-            certificate. If that time is too short, the gap is that of an earlier
-            pass, or inf.
+            Time limit. Passes are interrupted early enough for the last certificate. If
+            the time left is too short, the gap is that of an earlier pass, or inf.
 
         Returns
         -------
@@ -358,7 +357,7 @@ class Solver(Constrained, BaseEstimator):
                 try:
                     return self._solve(model, alpha, options)
                 except WeightsFull:
-                    # rare: the tables have room for many more weights than usual
+                    # rare: tables have a capacity for many more weights than usual
                     model.grow()
                 except OutOfTime:
                     return self._not_begun(model, options)
@@ -411,7 +410,7 @@ def _missing(name, asked, offered):
 class GradientSolver(Solver):
     """Base of the solvers that follow gradients of a `SmoothLoss`.
 
-    Subclasses that minimize the hinge through a smoothing of it have the parameters
+    Subclasses that minimize the hinge through a smoothed hinge have the parameters
     `smoothing`, "entropy" or "l2", and `k`.
     """
 

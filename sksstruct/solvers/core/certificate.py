@@ -42,8 +42,8 @@ class GradientCertificate:
         dual : float
             A lower bound of the optimum, or -inf.
         residual : float
-            The norm of the gradient relative to the first one, times |primal|; inf
-            if there is a dual.
+            The norm of the gradient relative to the norm in the first call, times
+            |primal|; inf if alpha > 0.
         """
         if self.alpha == 0.0:
             return -np.inf, self._relative_norm(w, gradient) * abs(primal)

@@ -11,9 +11,10 @@ from sksstruct.utils._clock import OutOfTime, until
 from sksstruct.utils.parallel import seconds_of_sweep
 from sksstruct.utils.progress import Progress, Status
 
-# Without a certificate: number of reports compared with the same number before them.
+# Number of reports in a period: without a certificate, the last two periods are
+# compared.
 PERIOD = 10
-# Fraction of tol by which the objective must fall between these two periods.
+# Fraction of tol by which the objective must fall between the two periods.
 FALL = 0.1
 
 # check_every="auto": ratio of the pass of the next check to the passes so far.
@@ -21,7 +22,7 @@ _GROWTH = 1.25
 
 # Smallest time limit of a pass, in seconds.
 _LEAST_SECONDS = 0.1
-# Fraction of a time limit by which the last certificate may exceed it.
+# Fraction of a time limit by which the last certificate may exceed the limit.
 _EXCESS = 0.1
 # Number of sweeps over the examples that the time reserved for a certificate allows.
 _SWEEPS = 1.5
@@ -184,8 +185,8 @@ class Loop(Progress):
     def has_settled(self):
         """Whether an objective without a certificate no longer falls.
 
-        Reported objectives are compared, not the lowest ones so far: an iterate above
-        its start that still comes down is making progress.
+        Reported objectives are compared, not the lowest objectives so far: objectives
+        above the initial one that still fall are progress.
         """
         if len(self.values) <= 2 * PERIOD or not self.primal < self.values[0]:
             return False
@@ -200,7 +201,7 @@ class Loop(Progress):
         weights : callable
             Forms the weights that would be returned now.
         stalled : bool or Status, default=None
-            Whether the pass made no progress, or the status if it did not.
+            Whether the pass made no progress, or the status of a run that ends so.
         """
         stop = self.callback is not None and self.callback(self.n_iter, weights)
         # the callback has priority, so that a procedure does not continue after its
@@ -227,7 +228,7 @@ class Loop(Progress):
         return until(max(self.deadline - self.reserved, least))
 
     def has_time(self):
-        """Whether the time suffices for the last certificate, by earlier sweeps."""
+        """Whether there is time for the last certificate, judged by earlier sweeps."""
         if self.status is not Status.TIME_LIMIT or self.limit < _LEAST_SECONDS:
             return True
         latest = self.deadline + _EXCESS * self.limit
@@ -347,7 +348,7 @@ def later_check(loop, every):
     Returns
     -------
     number : float
-        The next pass of at least this number.
+        The gap is computed after the first pass of at least this number.
     """
     if every != "auto":
         return loop.n_iter + every

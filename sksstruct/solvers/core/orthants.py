@@ -22,7 +22,7 @@ _TRIALS = 30
 
 
 def penalized_slope(x, slope, l1):
-    """Return the pseudo-gradient of F at x, whose entries have least absolute value.
+    """Return the pseudo-gradient of F at x: the subgradient with the least norm.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ def penalized_slope(x, slope, l1):
 
 
 def descend_in_orthants(objective, value, found, memory, after_iteration):
-    """Minimize an objective with an l1 penalty; as `descend` of `quasi_newton`.
+    """Minimize F until `after_iteration` raises an exception, or no step helps.
 
     Parameters
     ----------
     objective : Objective
         Its `at` returns the value of F and the gradient of f.
     value : float
-        F at its `start`.
+        F at `start` of the objective.
     found : ndarray
         Gradient of f at the start.
     memory : int
@@ -93,7 +93,7 @@ def _step(objective, value, x, slope, direction, orthant, length):
         trial = x + length * direction
         trial[trial * orthant < 0.0] = 0.0
         fall = float(slope @ (trial - x))
-        # rounding errors have turned the projected step into an ascent
+        # rounding errors may make the projected step an ascent
         if not fall < 0.0:
             return None
         new, found = objective.at(trial)

@@ -18,7 +18,8 @@ from sksstruct.utils.progress import Status
 MAX_ROUNDS = 10
 # Largest mu of the entropy-smoothed training that precedes an l2-smoothed loss.
 _FIRST_MU = 0.1
-# Smallest tolerance of that training, and of training before labels are completed.
+# Smallest tolerance of this first training, and of training before labels are
+# completed.
 _FIRST_TOL = 0.05
 # Number of iterations on the likelihood before the first completion of labels.
 _FIRST_ITER = 50
@@ -27,7 +28,7 @@ _ENDED = {Status.INTERRUPTED, Status.CALLBACK, Status.EARLY, Status.TIME_LIMIT}
 
 
 def procedure(solver, model, state=None):
-    """Return the solver for a model: the given one, or a procedure below around it.
+    """Return the given solver, or the procedure that a model needs to call it.
 
     Parameters
     ----------
@@ -129,8 +130,8 @@ class FromEntropy(Procedure):
         try:
             return self._call(rest, model, alpha, options, result.n_iter, state)
         except KeyboardInterrupt as interrupt:
-            # only before its first pass; an interrupt during later passes returns a
-            # result
+            # the interrupt came before the first pass of the second call; during its
+            # passes, the call would have returned a result
             result.status = ended_by(interrupt)
             return self._unfinished(model, alpha, result)
 

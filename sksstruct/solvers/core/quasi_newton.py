@@ -1,9 +1,9 @@
 """The limited-memory quasi-Newton method, without bounds, in little memory.
 
 Liu and Nocedal (1989), with a line search for the weak Wolfe conditions. Most memory is
-used by the pairs (s, y) of differences of weights and gradients. As they only determine
-the direction, they are stored in single precision, each divided by its norm. Values,
-gradients and weights are in double precision.
+used by the pairs (s, y) of differences of weights and gradients. As pairs determine
+only the direction, they are stored in single precision, each divided by its norm.
+Values, gradients and weights are in double precision.
 
 The two-loop recursion runs on coefficients of the vectors s, y and g, given their inner
 products, as in Chen, Wang and Zhou, "Large-scale L-BFGS using MapReduce", NIPS 2014,
@@ -30,7 +30,8 @@ _CURVATURE = 0.9
 _TRIALS = 20
 # Smallest and largest factor by which a trial step grows.
 _GROWTH = 1.5, 4.0
-# Smallest distance of a trial step from the ends of a bracket, relative to its length.
+# Smallest distance of a trial step from the ends of a bracket, as a fraction of the
+# length of the bracket.
 _MARGIN = 0.1
 # Pairs with a smaller cosine of s and y are dominated by single-precision rounding
 # errors.
@@ -40,7 +41,7 @@ _LEAST_LEFT = np.float32(1e-6)
 
 
 def batches(size):
-    """Yield slices that cover a vector."""
+    """Yield slices that divide a vector into parts of `_BATCH` entries."""
     for first in range(0, size, _BATCH):
         yield slice(first, first + _BATCH)
 
@@ -136,7 +137,7 @@ class Pairs:
             new = of_y * y[part] ** 2 - of_s * (old * s[part]) ** 2
             old *= scale
             new += old
-            # positive up to rounding errors
+            # new entries are positive up to rounding errors
             np.maximum(new, _LEAST_LEFT * old, out=old)
 
     def direct(self, gradient, out):
@@ -185,8 +186,8 @@ class Pairs:
     def _coefficients(self, s_dots, y_dots):
         """Return the coefficients of all s and y in H g, for normalized g.
 
-        The y terms are added before the division by the diagonal. H g is divided by |s|
-        / |y| of the newest pair.
+        The caller adds the y terms to g before the division by the diagonal. H g is
+        divided by |s| / |y| of the newest pair.
         """
         n, inner = len(s_dots), self._inner
         ratio = self._ratio / self._ratio[self._order[-1]]
@@ -244,7 +245,7 @@ def _cubic(first, second):
     """Return the minimizer of the cubic with two values and slopes; inf if none."""
     (a, value_a, slope_a), (b, value_b, slope_b) = first, second
     mean = slope_a + slope_b - 3.0 * (value_a - value_b) / (a - b)
-    # scaled, so that squares of slopes do not overflow
+    # slopes are scaled, so that their squares do not overflow
     scale = max(abs(mean), abs(slope_a), abs(slope_b))
     if not 0.0 < scale < np.inf:
         return np.inf
@@ -297,7 +298,7 @@ def descend(objective, value, found, memory, after_iteration):
             first_length = pairs.clear()
             continue
         length, value, new_slope = step
-        # in place, as vectors of weights are large
+        # vectors of weights are large, and are updated in place
         np.subtract(found, gradient, out=gradient)
         pairs.append(length, direction, gradient, length * (new_slope - slope))
         gradient[...] = found

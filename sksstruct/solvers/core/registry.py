@@ -73,19 +73,19 @@ class Registry:
         Parameters
         ----------
         solver : str or solver object
-            A name takes `max_iter` and `tol`; an object brings its own.
+            A named solver gets `max_iter` and `tol`; an object has its own parameters.
         max_iter : int
             Maximum number of passes.
         tol : float
             Tolerance, relative to the objective.
         model : BoundModel, default=None
             Model to train: "auto" chooses by its oracles and its loss, and a solver
-            with a choice of oracles takes one that the model has. Without it, "auto" is
-            "bcfw".
+            with a choice of oracles takes one that the model has. Without a model,
+            "auto" is "bcfw".
         l1 : float, default=0.0
             Strength of an l1 penalty, which "auto" takes into account.
         alpha : float, default=None
-            Regularization: without it, 0, "auto" is a solver that needs none.
+            Regularization; with 0, "auto" selects a solver that needs none.
 
         Returns
         -------

@@ -25,7 +25,7 @@ class Risk:
     """
 
     def __init__(self, model, n_jobs=None):
-        self.nonnegative = True  # y_i is among the labelings
+        self.nonnegative = True  # the maximum includes H_i(y_i) = 0
         self.model = model
         self.n_jobs = n_jobs
         self.n_weights = model.n_weights
@@ -59,7 +59,7 @@ class Risk:
         return float(weights @ self.hinge), float(weights @ self._losses)
 
     def plane(self, w):
-        """Return the risk at w, and the plane <a, .> + b that touches it there."""
+        """Return the risk at w, and the plane <a, .> + b that is tangent at w."""
         value, offset = self.decode(w)
         gradient = aligned_zeros(self.n_weights)
         workspace = self.model.workspace(w)

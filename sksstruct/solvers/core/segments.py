@@ -1,7 +1,7 @@
 """Training at given alphas, each started from the result at the alpha before.
 
-Where a solver accepts the dual variables of its last result, which are feasible at
-every alpha, it starts from them; otherwise from zero.
+A solver that accepts the dual variables of its last result, which are feasible at every
+alpha, starts from these dual variables; otherwise training starts from zero.
 """
 
 import time

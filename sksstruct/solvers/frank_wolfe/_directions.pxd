@@ -75,8 +75,8 @@ cdef inline Direction find_direction(
         way.slope = value[best] - value[worst]
     elif not (way.slope > mixture_value - value[worst]
               or block.weight[worst] >= 1.0):
-        # The slope away from the worst labeling is larger, and this labeling does not
-        # have all the weight. Such a step increases all other weights in proportion.
+        # The slope away from the worst labeling is not smaller, and this labeling does
+        # not have all the weight. The step increases all other weights in proportion.
         way.target, way.source = MIXTURE, worst
         way.slope = mixture_value - value[worst]
         way.limit = block.weight[worst] / (1.0 - block.weight[worst])

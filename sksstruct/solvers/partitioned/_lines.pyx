@@ -3,10 +3,10 @@
 A vector is divided into lines of eight entries, a cache line of the processor; the last
 line may be shorter. A sparse vector consists of the numbers of its nonzero lines,
 ascending, an eight-bit mask for each line, and the entries. A visit of an example
-changes a few labels of many features: rows over all labels would be several times as
-long.
+changes a few labels of many features: whole rows over all labels would have several
+times as many entries.
 
-Lines are read in ascending order but lie apart, so that they are prefetched. Squared
+Lines are read in ascending order but lie apart, so that kernels prefetch lines. Squared
 norms are summed in four lanes, entry k in lane k modulo 4, so that zeros which one form
 of a vector stores and another omits do not change the result.
 
@@ -29,7 +29,7 @@ cdef enum:
     # number of lines between prefetch and use
     AHEAD = 8
 
-# Number of the lowest bit of each mask, and its number of bits.
+# For each mask: the number of the lowest set bit, and how many bits are set.
 cdef unsigned char[256] LOWEST
 cdef unsigned char[256] BITS
 
@@ -111,7 +111,7 @@ cdef Reader _reader(arrays) except *:
 
 
 cdef inline void _next_line(Reader* reader) noexcept nogil:
-    """Move to the next line; entries are advanced separately."""
+    """Move lines and masks to the next line; the caller moves `values`."""
     reader.lines += 1
     reader.masks += 1
     reader.n_lines -= 1
@@ -175,19 +175,19 @@ def merge(first, second, lines_, masks_, values_):
 
 cdef inline void add_line(const double* change, double* out, double* squares,
                           double* rise) noexcept nogil:
-    """Add a line; add by lanes its squares and the rise of the squares."""
+    """Add changes of a line to `out`; add squares, and rises of squares, to lanes."""
     cdef Py_ssize_t first, j
     for first in range(0, 8, 4):
         for j in range(LANES):
             squares[j] += change[first + j] * change[first + j]
-            # computed from the change, as differences of sums over all weights are
-            # inaccurate
+            # the rise is computed from the change, as differences of sums over all
+            # weights are inaccurate
             rise[j] += change[first + j] * (2.0 * out[first + j] + change[first + j])
             out[first + j] += change[first + j]
 
 
 def add_terms(vector_, first, second, other, double factor, lines_, masks_):
-    """Add two sparse vectors to a vector, and a multiple to another, if there is one.
+    """Add two sparse vectors to a vector, and `factor` times their sum to `other`.
 
     Writes the lines and masks of the sum. Returns the number of lines, the squared norm
     of the sum, and the increase of the squared norm of the vector.
@@ -278,9 +278,9 @@ def count_marks(marks_):
 cdef inline unsigned int _take_line(double* changed, const double* before,
                                     double factor, Py_ssize_t n_rest,
                                     double* line) noexcept nogil:
-    """Write the changes in a line to `line`, and undo them; return the mask.
+    """Write `factor` times the changes in a line, and undo these; return the mask.
 
-    Only `n_rest` entries of the vector are left from here.
+    The vector ends `n_rest` entries after the start of the line.
     """
     cdef unsigned int mask = 0
     cdef double change

@@ -20,7 +20,7 @@ class Average:
     weights : Weights
         The iterate.
     kind : bool or "suffix"
-        As `averaging` of `sksstruct.solvers.BCFW`, rounds being its visits.
+        As `averaging` of `sksstruct.solvers.BCFW`, with an iterate for each round.
 
     Attributes
     ----------
@@ -36,19 +36,19 @@ class Average:
         self.is_on = kind is True
         self._memory = np.zeros((2, weights.size)) if kind else (None, None)
         self.count = self.factor = self.loss = 0.0
-        # whether u may be nonzero: clearing so much memory takes time
+        # whether u may be nonzero, and has to be cleared before a restart
         self._has_content = False
 
     @property
     def u(self):
-        # the first iterate is the average whatever the changes before it are
+        # changes before the first iterate do not enter the average
         if not self.is_on or self.factor == 0.0:
             return None
         self._has_content = True
         return self._memory[0]
 
     def plan(self, number, check_at):
-        """Before a pass, restart a suffix average, or pause one not in use."""
+        """Restart a suffix average, or stop one that would restart before a check."""
         if self.kind != "suffix":
             return
         restart = number == self.restart_at

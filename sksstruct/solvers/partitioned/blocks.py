@@ -59,7 +59,7 @@ class Outline:
     threshold : float, default=0.0
         Soft threshold of the weights, l1 / alpha.
     support : ndarray of int, default=None
-        Weights that exist; None if all do.
+        Weights that exist; None if all weights exist.
     lean : bool, default=False
         Whether features are on disk, so that no data of their size may be stored.
     """
@@ -205,7 +205,8 @@ class Step:
     calls, visits : int
         Calls of the oracle, and visits.
     complete : bool
-        Whether all visits were made; visits by gap end early if estimates are used up.
+        Whether all visits were made; visits by gap end early if the sum of the gap
+        estimates becomes too small.
     squares : float
         |dv_b|^2.
     """
@@ -245,7 +246,7 @@ class Block:
         return self._rng_of(turn.seed, turn.round, self.number)
 
     def order(self, turn):
-        """Return the examples in the order of a pass, the same in all its rounds."""
+        """Return the examples in the order of a pass, the same for all rounds of it."""
         key = turn.seed, turn.number, self.number, 1 + turn.known
         # cached for the other rounds of the pass
         if self._order is None or self._order[0] != key:
@@ -320,7 +321,7 @@ class Block:
         raise NotImplementedError
 
     def state(self):
-        """Return all state of later calls, as a dict of arrays, numbers and strings."""
+        """Return all that later calls read: a dict of arrays, numbers and strings."""
         raise NotImplementedError
 
     def restore(self, state):
@@ -349,7 +350,7 @@ class Block:
         """Continue from the state in a file of a checkpoint."""
         entries, found, probe = checkpoint.read(name, digest), [], self._probe_data()
         state = _with_signature(entries.state, self.model.signature, found)
-        # compared as text, as damaged signatures may be of any type
+        # signatures are compared as text, as damaged ones may be of any type
         same = set(map(str, found)) == {fingerprint(self.model.signature)}
         data = entries.array("data", (2, None))
         # another machine may round differently
@@ -413,7 +414,7 @@ class HingeBlock(Block):
             run.in_order(self.rng(turn).randint(n, size=visits))
         else:
             run.in_order(self.order(turn)[first:last])
-        # recomputed, so that rounding errors do not accumulate over the rounds
+        # the loss is recomputed, so that rounding errors do not accumulate over rounds
         kernel.loss = self._mean(kernel.losses_)
         calls = kernel.oracle_calls - calls
         return Step(kernel.loss, kernel.gain, calls, visits, not run.needs_gaps)

@@ -28,7 +28,7 @@ from sksstruct.solvers.partitioned.lines import (
 SPARSE_BELOW = 0.5
 # Number of entries from which on a vector counts as long.
 _LONG = 2**18
-# Number of ranges in which threads add to long vectors.
+# Number of ranges of a long vector that threads add to at the same time.
 _RANGES = 4
 
 
@@ -41,7 +41,8 @@ class Places:
     lines : ndarray of shape (n_lines,), int32
         Numbers of the lines, ascending. Line k begins at entry 8 k.
     masks : ndarray of shape (n_lines,), uint8
-        Entries within each line, the lowest bit being the first entry; not zero.
+        Masks of the entries of each line; the lowest bit stands for the first entry. No
+        mask is zero.
     """
 
     lines: np.ndarray
@@ -178,7 +179,7 @@ def add(first, second):
 
 
 def add_sum(terms, vector, other, factor, side_by_side):
-    """Add the sum of changes to a vector, and a multiple of it to another one.
+    """Add the sum of changes to a vector, and a multiple of the sum to another vector.
 
     Parameters
     ----------
@@ -267,7 +268,7 @@ class TreeSum:
         self.nodes[level, k] = change
 
     def terms(self):
-        """Return one or two terms, in fixed order, that sum to all blocks.
+        """Return one or two terms, in fixed order, whose sum is that of all blocks.
 
         Raises ValueError if blocks are missing.
         """

@@ -1,8 +1,8 @@
 """States of a run on disk, from which an interrupted run continues.
 
 Each block writes its own file, wherever the block is. The driver writes its file last,
-with names and digests of all others: a checkpoint is valid only with this file, so that
-an incomplete one is never read.
+with names and digests of the files of blocks: a checkpoint is valid only with this
+file, so that an incomplete checkpoint is never read.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ class Checkpoint:
         state : dict
             The state to write.
         kind : {"driver", "block", "sweep"}
-            Whose state it is.
+            Whether the state is that of the driver, of a block or of a sweep.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class Checkpoint:
         self.write(_DRIVER, state, "driver")
 
     def read_driver(self, identity):
-        """Read the state of the driver, if the run has this identity."""
+        """Read the state of the driver; an error if its identity is different."""
         entries = self.read(_DRIVER, kind="driver")
         # the identity is checked first, as other solvers have other entries
         if entries.text("identity") != identity:
@@ -195,7 +195,7 @@ class Checkpoint:
         return entries
 
     def remove(self, names):
-        """Remove files, if they are still there."""
+        """Remove the files that exist."""
         files, folder = self._files()
         for name in names:
             with suppress(OSError):

@@ -1,8 +1,8 @@
 """Executors, which place blocks and call their methods: serially, or on threads.
 
 The driver (`Rounds`) calls blocks only through an executor. A call names a method,
-arguments common to all blocks, and arguments of each block. It returns the values of
-the blocks, small objects. Changes of weights are not returned: a `TreeSum` adds them in
+arguments common to all blocks, and arguments of each block. The call returns a small
+object for each block. Changes of weights are not returned: a `TreeSum` adds changes in
 an order that depends only on the number of blocks.
 
 An executor that may lose blocks (`loses_blocks`) omits lost blocks from the result. The
@@ -93,8 +93,8 @@ class Executor:
         Returns
         -------
         snapshot : object
-            Argument that blocks receive as an array; v itself without repeated
-            calls.
+            Argument that blocks receive as an array; v itself if no call is ever
+            repeated.
         """
         return v.copy() if self.loses_blocks else v
 
@@ -207,8 +207,8 @@ class Threads(Serial):
         running, values = {}, {}
         try:
             while True:
-                # at most as many jobs as threads, as an interrupt has to wait for all
-                # submitted jobs
+                # no more jobs than threads are submitted, as an interrupt has to wait
+                # for all submitted jobs
                 while len(running) < self.n_threads:
                     number = next(waiting, None)
                     if number is None:

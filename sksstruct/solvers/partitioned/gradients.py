@@ -39,7 +39,7 @@ class GradientBlock:
         self._loss = None
 
     def slope(self, w):
-        """Loss and gradient at the weights w.
+        """Return loss and gradient at the weights w.
 
         Returns
         -------
@@ -56,7 +56,7 @@ class GradientBlock:
             # the data that the model was bound from may be released
             self._loss, self.bind = loss, None
         gradient = aligned_zeros(loss.model.n_weights)
-        # a single thread, as threads are distributed over the blocks
+        # the loss uses one thread, as threads are distributed over the blocks
         value = loss.value_and_gradient(w, gradient, 1)
         n_exact = int(np.count_nonzero(loss.exact))
         return (value, n_exact, loss.convex), compress(gradient)
@@ -79,7 +79,7 @@ class SummedLoss:
     model : Outline
         Has the numbers of examples and weights.
     support, convex, exact
-        As those of a `SmoothLoss`.
+        As in `SmoothLoss`.
     """
 
     # every weight has a penalty
@@ -102,10 +102,10 @@ class SummedLoss:
         return loss
 
     def _sweep(self, w):
-        """Return loss, fraction of exact losses, whether it is convex, and gradient."""
+        """Return loss, fraction of exact losses, whether all are convex, gradient."""
         executor, n_blocks = self.executor, self.executor.n_blocks
         total, values, lost = TreeSum(n_blocks), {}, range(n_blocks)
-        # a copy if calls may be repeated, as the weights change in place
+        # the weights are copied if calls may be repeated, as weights change in place
         w = w.copy() if executor.loses_blocks else w
         while True:
             values.update(executor.call("slope", w, blocks=lost, total=total))
@@ -197,7 +197,7 @@ class Record:
             state = {"identity": self.identity, "sweeps": sweeps}
             self.checkpoint.write_driver({**state, "seconds": self.loop.seconds()})
         except OSError as error:
-            # later sweeps would be useless without this one
+            # no further sweeps are written: a resumed run needs all sweeps in order
             self.writes = False
             if number:
                 self.checkpoint.remove([name])
@@ -230,8 +230,8 @@ def minimize_sum(solver, outline, executor, alpha, options, record=None):
         Its `solver`, `max_iter` and `tol` are read.
     outline : Outline
         The problem.
+    executor : Executor
         Executor of the blocks, each a `GradientBlock`.
-        Has the blocks, each a `GradientBlock`.
     alpha : float
         Regularization.
     options : Options

@@ -9,7 +9,7 @@ LINE = 8
 
 
 def empty_lines(n_lines, n_values):
-    """Return arrays for so many lines and masks, and so many entries."""
+    """Return arrays for the given numbers of lines and masks, and of entries."""
     lines = np.empty(n_lines, dtype=np.int32)
     return lines, np.empty(n_lines, dtype=np.uint8), np.empty(n_values)
 

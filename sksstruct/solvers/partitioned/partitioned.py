@@ -48,8 +48,8 @@ _MOST_BLOCKS = 8
 _FIRST_CHECK = 4
 # A gap below this fraction of the objective that `tol` refers to is a rounding error.
 _ROUNDING = 1e-13
-# States are saved earlier if the weights sent since the last time take this number of
-# bytes, as they are stored to be sent again to a replacement of a lost worker.
+# States are saved earlier if the weights sent since the last save take this number of
+# bytes: these weights are stored, to be sent again to a replacement of a lost worker.
 _MOST_BYTES = 2**30
 
 
@@ -103,12 +103,12 @@ class Partitioned(Solver):
     keep_every : int, default=5
         Number of passes between two times that states are saved, to the checkpoint, or
         to the client if workers can be lost. After a failure, at most this many passes
-        are repeated. States are saved sooner if the weights sent since the last time
+        are repeated. States are saved sooner if the weights sent since the last save
         take more than a gigabyte.
     checkpoint : str, path or None, default=None
         Folder to which the state of the run is written every `keep_every` passes: a
         local folder, or a URL that fsspec supports. Workers on other machines must be
-        able to reach it. If it cannot be written, because the disk is full for
+        able to reach it. If the state cannot be written, because the disk is full for
         instance, there is a warning, and training continues.
     resume : bool, default=False
         Whether to continue from the checkpoint. The result is bit-for-bit that of a run
@@ -123,14 +123,14 @@ class Partitioned(Solver):
     -----
     With ``scaling="adaptive"``, sigma' is a little more than the largest of
     ``|sum of changes|^2 / sum of |change|^2`` in the last three rounds. While it is at
-    least that ratio, the dual rises in every round as much as the blocks promise. Where
-    the dual, which is known exactly, rises by less than a tenth of this, a lower limit
-    of sigma' is doubled; it ends at B, which is safe.
+    least that ratio, the dual rises in every round as much as the blocks promise. If
+    the dual, which is known exactly, rises by less than a tenth of the promised gain, a
+    lower limit of sigma' is doubled, up to B, which is safe.
 
     Each block stores its dual variables. Each block that is currently running also
     stores a copy of the weights. With `LBFGS` there are no dual variables. If the
-    features are memory-mapped, its blocks keep nothing between sweeps, so only the
-    running blocks use memory.
+    features are memory-mapped, blocks keep nothing between sweeps, so only the running
+    blocks use memory.
 
     References
     ----------
@@ -363,7 +363,8 @@ class Run:
         self.by_gap = self.hinge and (
             local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
         )
-        # the pass of the checkpoint, and whether no further gain is possible
+        # the state to resume; the pass after which the checkpoint was written last; and
+        # whether no further gain is possible
         self.resumed = self.kept_at = scale = None
         self.stalled = False
         if solver.resume:
@@ -379,7 +380,7 @@ class Run:
         extra = ("sigma", "bytes_down", "bytes_up")
         self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         check_every = solver.check_every
-        # first check as in the solvers without blocks
+        # the first check comes after the same pass as in solvers without blocks
         first = _FIRST_CHECK if self.hinge else 1
         self.check_at = first if check_every == "auto" else check_every
 
@@ -406,7 +407,7 @@ class Run:
                 most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
                 self.check_at = min(self.check_at, loop.n_iter + most)
         self.stalled = stalled and rounds.complete
-        # such a gap is a rounding error, as in `Path`
+        # a gap below this fraction of the objective is a rounding error, as in `Path`
         scale = abs(loop.primal) if loop.scale is None else loop.scale
         self.stalled |= loop.gap <= _ROUNDING * scale
         sent_too_much = rounds.bytes_since > _MOST_BYTES
@@ -439,7 +440,7 @@ class Run:
         w, primal = self._truncated(v), None
         if self.by_gap or stalled or v is weights.v:
             risk, gap = rounds.check()
-            # the average may lag behind the iterate
+            # the iterate may be better than the average
             if stalled or v is weights.v or gap <= 0.5 * loop.target:
                 v, w, loss = weights.v, weights.w, rounds.loss
                 primal = self._penalty(w) + risk

@@ -78,8 +78,8 @@ class Rounds:
         self.dual = self.dual_of()
         # files from which lost blocks continue, and files that the checkpoint names
         self.checkpoint, self.files, self.written = checkpoint, {}, []
-        # calls since the states were saved, to repeat for lost blocks, and the bytes of
-        # the weights in these calls
+        # calls since the states were saved, which are repeated for lost blocks, and the
+        # bytes of the weights in these calls
         self.calls_since, self.bytes_since = [], 0
 
     def dual_of(self, loss=None, v=None, w=None):
@@ -90,11 +90,11 @@ class Rounds:
     # ---- rounds ----
 
     def one_pass(self, number):
-        """Visit as many examples as there are, then known labelings while that pays.
+        """Make as many visits as examples, then passes over known labelings.
 
         Returns whether the visits gained nothing.
         """
-        # recomputed, as rounding errors of updates accumulate
+        # the squared norm is recomputed, as rounding errors of updates accumulate
         self._squares = _norm(self.weights.v)
         gain, _ = self._visits(number, False)
         if self.local is not None:
@@ -108,10 +108,10 @@ class Rounds:
 
     def _visits(self, number, known):
         """Make a pass in rounds; return the sum of local gains, and the visits."""
-        # with many blocks, each has few visits to make
+        # a block makes at least `_LEAST_VISITS` visits in a round, if it has as many
         most_parts = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
         # a pass over known labelings is short: two blocks need only one round, four
-        # need four
+        # blocks need four rounds
         few_parts = 1 if self.executor.n_blocks <= 2 else self.executor.n_blocks
         wanted = min(self.rounds, few_parts) if known else self.rounds
         n_parts = max(1, min(wanted, most_parts))
@@ -217,7 +217,7 @@ class Rounds:
         self.files, self.calls_since, self.bytes_since = {}, [], 0
 
     def save(self, name, driver):
-        """Write the states of all blocks to the checkpoint; replaces `keep`.
+        """Write the states of all blocks to the checkpoint, instead of `keep`.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class Rounds:
             checkpoint.write_driver(driver())
         except OSError:
             if self.written:
-                # files of this run, but not all that a checkpoint needs
+                # the new files are incomplete: the checkpoint before stays valid
                 blocks = range(self.executor.n_blocks)
                 checkpoint.remove(Block.file_name(b, name) for b in blocks)
             if self.executor.loses_blocks:

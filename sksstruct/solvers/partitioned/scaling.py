@@ -1,4 +1,4 @@
-"""sigma' of CoCoA+: the scaling for blocks that do not see each other's changes.
+"""sigma' of CoCoA+: the scaling of steps, as blocks do not see changes of other blocks.
 
 The dual is sum_b l_b - alpha g(v), where g is convex: |v|^2 / 2, or its counterpart
 after truncation. In a round from v, block b raises its local problem by

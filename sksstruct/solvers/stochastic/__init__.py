@@ -1,7 +1,7 @@
 """Steps along the gradient of one example at a time.
 
 * `sgd.py`, `ssg.py` and `dcd.py` are solvers on their own; `iterates.py` and
-  `_stochastic.pyx` have the lazily shrunk weights and steps of the first two.
+  `_stochastic.pyx` have the lazily shrunk weights and steps of `sgd.py` and `ssg.py`.
 * `svrg.py` and `casimir.py` run epochs of variance-reduced steps (`_epochs.py`,
   `_epochs_run.py`, `_steps.py`), Casimir within the outer loop of `_catalyst.py`;
   `prox_linear.py` linearizes nonlinear scores around such solvers.

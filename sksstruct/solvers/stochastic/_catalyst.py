@@ -26,9 +26,9 @@ class Schedule:
     adaptive : bool
         Whether the smoothing decreases (Corollaries 18, 20).
     mu : float
-        Smoothing, the initial one if it decreases; 0 for a loss that is smooth already.
+        Smoothing, or its initial value if `adaptive`; 0 for a smooth loss.
     kappa : float
-        Strength of the proximal term, the initial one if it increases.
+        Strength of the proximal term, or its initial value if it increases.
     least : float, default=0.0
         Lower bound of the decreasing smoothing.
     """
@@ -126,7 +126,7 @@ class Catalyst:
         self.ridge, self.schedule, self.smoothness = ridge, schedule, smoothness
         self.visits, self.start, self.most_epochs = visits, start, most_epochs
         self.linear, self.steps, self.fixed = linear, steps, fixed
-        # the path of the last epoch, and the slope at its start
+        # the change of w in the last epoch, and the gradient at the start of this epoch
         self._path = self._slope_before = None
         # whether the gradient at the weights has been computed and reported already
         self.known = False
@@ -220,7 +220,7 @@ class Catalyst:
         self._path = self.epochs.w - start
 
     def _adapt_steps(self):
-        """Adapt the step length to the slopes at both ends of the last epoch's path."""
+        """Adapt the step length to the gradients at both ends of the last epoch."""
         slope = self.epochs.gradient + self.ridge * self.epochs.w
         if self.linear is not None:
             slope += self.linear

@@ -21,9 +21,9 @@ parameters, which agrees to first order; it needs the means of pairs at every po
 and their logarithms in each trial.
 
 If w is a truncation of v, by soft thresholding or to the existing weights, |w|^2
-changes by less than q, as most changed weights stay zero. The true change is known
-after the step. Its ratio to q is stored for the example's next visit, and a step that
-lowered the dual value is undone.
+changes by less than q, as most changed weights stay zero. The true change of |w|^2 is
+known after the step. The ratio of this change to q is stored for the next visit of the
+example, and a step that lowered the dual value is undone.
 """
 
 cimport cython
@@ -42,7 +42,7 @@ from sksstruct.solvers.core.base import SCALING
 BREAKDOWN = f"training broke down: a step is not finite. {SCALING}"
 
 cdef enum:
-    # Number of visits between a request for an example's addresses and the visit.
+    # The addresses of an example's arrays are prefetched this number of visits ahead.
     FAR_AHEAD = 4
     # Largest number of shares tried in a visit: after so many halvings, a step is
     # within rounding errors.
@@ -51,8 +51,9 @@ cdef enum:
 # The share with which the second visit of an example starts, as in `dual_ascent.py`,
 # and the largest share.
 cdef double FIRST_SHARE = 0.5, MOST_SHARE = 0.9
-# The first advantage of observed labels, and the size of its changes: down a little
-# when the first trial increases the dual, up otherwise, with growing steps.
+# The first advantage of observed labels (see `_leave_certain`). A visit without too
+# high trials reduces the advantage for the next example by DOWN. Within a visit, the
+# advantage changes by UP, and by GROWTH times the last change in each further trial.
 cdef double FIRST_ADVANTAGE = 5.0, DOWN = 0.05, UP = 0.5, GROWTH = 1.5
 # Bisection ends once the interval of advantages is shorter than this.
 cdef double LEAST_INTERVAL = 1e-3
@@ -106,13 +107,13 @@ cdef class DualAscentVisits:
     cdef readonly object gaps
     cdef readonly Py_ssize_t oracle_calls
     cdef public double gain
-    # for each example: the share its next visit starts with, the part of q that counts,
-    # and the gap estimate
+    # for each example: the share with which the next visit starts; the ratio ("part")
+    # of the change of |w|^2 to q in the last step; and the gap estimate
     cdef double* _shares
     cdef double* _parts
     cdef double* _gaps
     cdef tuple _arrays
-    # the part of q measured in the last step of any example
+    # the part measured in the last step of any example
     cdef public double last_part
     cdef SumTree tree
 
@@ -187,7 +188,7 @@ cdef class DualAscentVisits:
     # ---- changing the weights within a run ----
 
     def use(self, Weights weights, double alpha):
-        """Continue with other weights, which may differ from those of the duals."""
+        """Continue with other weights, which need not be those of the duals."""
         self.weights, self.alpha = weights, alpha
         self.workspace.read(weights.w)
 
@@ -197,7 +198,7 @@ cdef class DualAscentVisits:
     cdef int _visit(self, Py_ssize_t i) except -1 nogil:
         """Load an example, and take a step."""
         self.dual.load(self.workspace, i)
-        # a certain distribution stays certain, up to rounding errors, in every mixture
+        # every mixture with a certain distribution is certain, up to rounding errors
         if self.dual._entropies[i] > CERTAIN:
             return self._step(i)
         return self._leave_certain(i)
@@ -233,7 +234,7 @@ cdef class DualAscentVisits:
                     self.advantage = advantage - DOWN
                 return 0
             self.model.clear(self.workspace, i)
-            # too high if the observed labels are certain, otherwise too low
+            # the advantage is too high if the observed labels are certain, else too low
             if step.entropy <= CERTAIN and step.wrong < 0.5:
                 high = advantage
                 advantage = 0.5 * (low + high) if low > -INFINITY else high - jump
@@ -306,7 +307,7 @@ cdef class DualAscentVisits:
                     return 0
                 # the step was undone: the measured part of q has increased, try again
                 continue
-            # at least halved, as the second-order model may be wrong about long steps
+            # the share is at least halved, as third-order terms matter for long steps
             share = best if best < 0.5 * share else 0.5 * share
             self.model.clear(self.workspace, i)
         return self.model.clear(self.workspace, i)

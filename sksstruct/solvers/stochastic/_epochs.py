@@ -28,7 +28,7 @@ class Order:
         self.calls = 0
 
     def draw(self, visits):
-        """Draw examples: permutations of all, the last one truncated."""
+        """Draw examples: permutations of all, the last permutation truncated."""
         full, rest = divmod(int(visits), self.n_examples)
         parts = [self.rng.permutation(self.n_examples) for _ in range(full)]
         if rest:
@@ -48,8 +48,8 @@ class Epochs(Order):
     n_jobs : int or None
         Threads for the gradient.
     average : bool, default=False
-        Whether epochs with an anchor end at the average of their iterates, as is good
-        for losses that are hardly smooth.
+        Whether epochs with an anchor end at the average of their iterates, which is
+        more accurate for losses that are hardly smooth.
     box : Box or None
         Bounds of some weights.
 
@@ -102,8 +102,8 @@ class Epochs(Order):
     def epoch(self, visits, rate, ridge, linear=None, anchored=True):
         """Take steps on f(w) + <linear, w> + ridge/2 |w|^2.
 
-        The steps are those of `VarianceReducedKernel`; without an anchor, plain
-        stochastic gradient steps.
+        The steps are those of `VarianceReducedKernel`; without an anchor, they are
+        plain stochastic gradient steps.
         """
         average = anchored and self.average
         self.visit(self.draw(visits), rate, ridge, linear, anchored, average)
@@ -136,7 +136,7 @@ def calibrate(epochs, ridge, at_zero=True):
     ridge : float
         Strength of the quadratic part, or zero.
     at_zero : bool, default=True
-        Whether to try steps from zero; near the optimum no length is a gain.
+        Whether to try steps from zero; near the optimum no length lowers the value.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def calibrate(epochs, ridge, at_zero=True):
     if norm == 0.0:
         w[:] = initial_w
         return 0.5 / ridge if ridge else 1.0
-    # upper end of the lengths: a step that takes the linearized loss to zero
+    # the largest length: a step of this length makes the linearized loss zero
     most = abs(epochs.value) / norm**2
     small = 1e-5 * most * norm
     go_to(start - small / norm * slope)
@@ -200,7 +200,7 @@ def try_rates(value, rate, most, factors, trials):
         The first length, and the largest one.
     factors : tuple of float
         Multiples for longer and shorter lengths, in the order in which they are tried;
-        the second is tried only if the first has not improved the value.
+        the second multiple is tried only if the first has not improved the value.
     trials : int
         Largest number of trials with each multiple.
 
@@ -210,7 +210,7 @@ def try_rates(value, rate, most, factors, trials):
         The length, and its value.
     """
     best = value(rate)
-    # if the first length diverges, longer ones do too
+    # if the first length diverges, longer lengths diverge, too
     for factor in [f for f in factors if f < 1.0 or np.isfinite(best)]:
         initial_rate = rate
         for _ in range(trials):

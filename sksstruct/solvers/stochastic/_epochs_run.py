@@ -61,7 +61,7 @@ class EpochsRun(SolverRun):
                 # zero weights are optimal if no output has a loss, e.g. with one output
                 # per example
                 self.loop.scale = self.loop.dual = 0.0
-            # the expected mean parameters of every gradient are dual variables
+            # the mean parameters from which a gradient is computed are dual variables
             self.duals = LineDual(alpha, True, self.box)
 
     def last_smoothing(self):
@@ -69,16 +69,16 @@ class EpochsRun(SolverRun):
         return self.smoothing(max(_SHARE * self.solver.tol, _LEAST_BIAS))
 
     def smoothing(self, part):
-        """Return the smoothing that changes the objective at zero by a part."""
-        # with an objective of zero, any smoothing will do
+        """Return the smoothing that changes the objective at zero by a fraction."""
+        # if the objective is zero, the smoothing does not matter
         scale = self.loop.scale
         return part * scale / self.loss.diameter if scale else 1.0
 
     def certify(self, value):
         """Update the certificate from a gradient at the weights, where f is `value`.
 
-        Returns the smoothed objective. If the gradient came without a value of the
-        hinge, the caller has to call `look`.
+        Returns the smoothed objective. If the loss has not computed the hinge with the
+        gradient (`unseen`), the caller has to call `look`.
         """
         w, alpha, loop, loss = self.w, self.alpha, self.loop, self.loss
         value += alpha / 2 * float(w @ w)
@@ -98,7 +98,7 @@ class EpochsRun(SolverRun):
 
     @property
     def unseen(self):
-        """Whether the last gradient came without a value of the hinge."""
+        """Whether the hinge was not computed with the last gradient."""
         return self.hinge and np.isnan(self.loss.hinge)
 
     def look(self):

@@ -1,10 +1,11 @@
 """Step lengths for smoothed hinges, without parameters to tune.
 
 The Lipschitz constant A / mu of a smoothed gradient is attained by examples with many
-labelings within mu of the best. Most examples have few such labelings, so that the
-length mu / A is far too short. The first length is found by trial on a few examples;
-later lengths follow the slopes of the objective along the path of each epoch: the
-objective rises at the end of a path that is too long, or noisy.
+labelings whose scores are within mu of the best score. Most examples have few such
+labelings, so that the length mu / A is far too short. The first length is found by
+trial on a few examples. The path of an epoch is the segment from its first to its last
+weights; later lengths follow the slopes of the objective along paths: the objective
+rises at the end of a path that is too long, or noisy.
 """
 
 import numpy as np
@@ -21,10 +22,10 @@ _FEW = 10
 _FACTOR = 3.0
 # Largest number of lengths that are tried.
 _MOST_TRIALS = 12
-# Safe fraction of the length that takes the loss to zero.
+# If no trial lowers the hinge, the first length is this fraction of the first guess.
 _SAFE_PART = 0.1
-# Ratio of the best length on a path to the length used: shorter steps would lose
-# progress along flat directions in later epochs.
+# Lengths are changed such that the best point of a path is at this fraction of the
+# path: shorter steps would lose progress along flat directions in later epochs.
 _SHARE_OF_BEST = 0.8
 # Largest factor by which the length changes after an epoch.
 _CHANGE = 2.0
@@ -62,8 +63,8 @@ class StepLength:
         """
         self.epochs += 1
         self.visits += visits
-        # after t visits, at most the 1 / (alpha t) of the subgradient method: longer
-        # steps are not useful without smoothness
+        # after t visits, the length is at most 1 / (alpha t), that of the subgradient
+        # method: longer steps help only on smooth objectives
         most = 0.5 / ridge
         if alpha > 0.0:
             most = min(most, max(1.0 / (alpha * self.visits), safe))
@@ -73,7 +74,7 @@ class StepLength:
     def judge(self, before, after):
         """Adapt the length to the slopes at both ends of an epoch's path."""
         if before >= 0.0:
-            best = 0.0  # noise only
+            best = 0.0  # the path is mostly noise
         else:
             # the best fraction of the path, if the objective is quadratic along it
             best = before / (before - after) if after > before else np.inf
@@ -101,8 +102,8 @@ def first_length(epochs, ridge):
     order = epochs.draw(epochs.n_examples)
     visits = min(max(int(_SHARE * len(order)), _LEAST), max(len(order) // 2, 1))
     visited = order[:visits]
-    # the hinge includes as many unvisited examples, so that a length must help these
-    # too
+    # the hinge includes as many unvisited examples, so that a length must lower the
+    # losses of these examples, too
     evaluated = order[: 2 * visits]
     shares = model.example_weights[evaluated] / model.example_weights[evaluated].sum()
     hinge = np.empty(model.n_examples)
@@ -129,8 +130,8 @@ def first_length(epochs, ridge):
     begin()
     start = w.copy()
     most = 0.5 / ridge if ridge else np.inf
-    # length that takes the loss of an example to zero if it is linear; any step, here
-    # of length probe_rate, shows the slope
+    # The first guess is the length at which the loss of an example is zero if the loss
+    # is linear. A step of any length, here probe_rate, shows the slope.
     probe_rate = most if ridge else 1.0
     squares = 0.0
     for k in range(min(_FEW, len(visited))):
@@ -145,5 +146,5 @@ def first_length(epochs, ridge):
     guess, factors = rate, (1.0 / _FACTOR, _FACTOR)
     rate, best = try_rates(value, guess, most, factors, _MOST_TRIALS)
     w[:] = initial_w
-    # if no length helps, which may be due to few visits, shorter lengths are no better
+    # no length may help, as visits are few
     return rate if best < before else _SAFE_PART * guess

@@ -1,9 +1,9 @@
 """Steps along one example's (sub)gradient, compiled, with weights that shrink lazily.
 
-With w = s v, the factor s takes the shrinkage by the regularizer, so that a step costs
-only the features of its example. Variance-reduced steps also move all weights along a
-common direction, which is added to a row when an example reads it: see `LazyWeights`.
-`iterates.py` states the steps, and makes and reads these kernels.
+With w = s v, the regularizer shrinks the factor s alone, so that a step reads and
+writes only the features of its example. Variance-reduced steps also move all weights
+along a common direction, which is added to a row when an example reads it: see
+`LazyWeights`. `iterates.py` states the steps, and makes and reads these kernels.
 """
 
 cimport cython
@@ -16,18 +16,18 @@ from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._pointers cimport const_doubles, const_intps, int32s
 
-# Lower bound of s, at which it is multiplied into v: changes of v grow as 1 / s.
+# When s falls below this bound, s is multiplied into v: changes of v grow as 1 / s.
 cdef double SMALL = 1e-8
 
-# Number of visits between a request for an example's addresses and the visit; the
-# memory they point to is requested one visit ahead, as in `_bcfw.pyx`.
+# The addresses of an example's arrays are prefetched this number of visits ahead, and
+# the arrays one visit ahead, as in `_bcfw.pyx`.
 cdef enum:
     FAR_AHEAD = 4
 
 
 cdef inline void prefetch(BoundModel model, const Py_ssize_t* order, Py_ssize_t n,
                           Py_ssize_t k) noexcept nogil:
-    """Request the memory of the examples visited after the k-th."""
+    """Prefetch memory of examples that are visited after the k-th."""
     if k + FAR_AHEAD < n:
         model.prefetch(order[k + FAR_AHEAD], False)
     if k + 1 < n:
@@ -76,8 +76,8 @@ cdef class Bounds:
     cdef void project_lazily(self, LazyWeights weights, double average) noexcept nogil:
         """Clip lazy weights, after updating all rows that have bounds."""
         cdef Py_ssize_t j
-        # all rows with bounds, not only rows of the example: the direction moves every
-        # weight
+        # rows that the example does not read are updated, too: the direction moves
+        # every weight
         for j in range(self.n_rows):
             weights.catch_up(self.rows[j])
         self.project(weights, weights.scale, average)
@@ -88,7 +88,7 @@ cdef class Steps:
 
     cdef readonly Weights iterate
     cdef readonly double alpha
-    # s and S, see `iterates.py`; the number of steps; the sum of the weights a_t
+    # s, S and the sum of the weights a_t of `iterates.py`
     cdef public double scale, scale_sum, total
     cdef readonly double steps
     cdef BoundModel model
@@ -133,7 +133,7 @@ cdef class Steps:
         return 0
 
     cdef int _count_iterate(self, double weight) except -1 nogil:
-        """Count the iterate after a step, with a weight in the average."""
+        """Clip the iterate after a step; count it with a weight in the average."""
         if self.bounds is not None:
             self.bounds.project(self.iterate, self.scale, self.scale_sum)
         self.steps += 1.0
@@ -164,8 +164,8 @@ cdef class SubgradientSteps(Steps):
         # uniform sampling: the factor n p_i makes the subgradient unbiased
         cdef double share = self.model.n_examples * self.model._example_weights[i]
         cdef double value, loss
-        # decoded at the weights before they shrink; decoding at v with the loss divided
-        # by s gives the labelings of w = s v
+        # the example is decoded before the weights shrink; decoding at v with the loss
+        # divided by s gives the labelings of w = s v
         self.workspace.loss_scale = 1.0 / self.scale
         self.model.potentials(self.workspace, i)
         self.model.decode(self.workspace, i, self.decoded, &value)
@@ -175,7 +175,8 @@ cdef class SubgradientSteps(Steps):
         self._shrink(1.0 - rate * self.alpha)
         self.model.add_labeling(self.workspace, i, self.observed, 1.0)
         self.model.add_labeling(self.workspace, i, self.decoded, -1.0)
-        # S before this step, as no earlier iterate contains the change
+        # u gets the change times the S before this step, as no earlier iterate contains
+        # the change
         self.model.apply_change(self.workspace, i, self.iterate,
                                 rate * share / self.scale, self.scale_sum)
         return self._count_iterate(self.steps + 1.0)
@@ -195,7 +196,8 @@ cdef class GradientSteps(Steps):
         cdef double share = self.model.n_examples * self.model._example_weights[i]
         self.smooth.mean_change(self.workspace, i, self.scale, False)
         self._shrink(1.0 - rate * self.alpha)
-        # S before this step, as no earlier iterate contains the change
+        # u gets the change times the S before this step, as no earlier iterate contains
+        # the change
         self.model.apply_change(self.workspace, i, self.iterate,
                                 -rate * share / self.scale, self.scale_sum)
         return self._count_iterate(1.0)
@@ -211,7 +213,7 @@ cdef class VarianceReducedSteps:
     cdef Bounds bounds
     # For the average of the iterates of an epoch, with weights 1, 2, 3, ...: number and
     # sum of these weights, the weighted sum of s, and the weighted sum of s times
-    # `total`.
+    # `weights.total`, the multiple of the common direction in v.
     cdef public double steps, weight_sum, scale_sum, along_sum
 
     def __init__(self, SmoothLoss loss, LazyWeights weights, Bounds bounds):

@@ -22,9 +22,8 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
 from sksstruct.utils.progress import Status
 
-# A decreasing smoothing starts where it may change the objective by this fraction. The
-# change is that large only if all labelings have equal scores, which matters little
-# with few labelings.
+# The first of decreasing smoothings may change the objective by this fraction. The
+# change is as large only if all labelings have equal scores.
 _FIRST_BIAS = {"l2": 0.25, "entropy": 2.5}
 # Length of variance-reduced steps as a fraction of 1 / L (Johnson and Zhang).
 _SAFETY = 0.1
@@ -34,7 +33,7 @@ _SHORTER = 4.0
 # smoothing that may change the objective by this fraction.
 _TRIAL_BIAS = 0.1
 # A is set to the measured value divided by this; if the steps are too long, restarts
-# double it.
+# double A.
 _LESS = 4.0
 # At the last smoothing, adapted step lengths are kept while the gap falls below this
 # fraction ...
@@ -63,8 +62,8 @@ class Casimir(GradientSolver):
     max_iter : int, default=1000
         Maximum number of passes.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times an objective: for the hinge the one at
-        w = 0, for the other losses the one reached.
+        Stop at a duality gap of ``tol`` times an objective: for the hinge the objective
+        at w = 0, for other losses the objective reached.
     schedule : {"adaptive", "constant"}, default="adaptive"
         Whether the smoothing decreases (Corollaries 18 and 20), or is fixed so that
         `tol` can be reached (Corollaries 17 and 19).
@@ -76,19 +75,21 @@ class Casimir(GradientSolver):
         Number of labelings for "l2". A larger number takes longer, but small gaps may
         need it.
     mu : float or None, default=None
-        Smoothing of the hinge, the initial one if it decreases. None: the value that
-        changes the objective at w = 0 by half of `tol`, or, if it decreases, by a
-        quarter of the objective ("l2") or two and a half times that ("entropy").
+        Smoothing of the hinge; with the adaptive schedule, its initial value. None: the
+        value that changes the objective at w = 0 by half of `tol`; with the adaptive
+        schedule, by a quarter of the objective ("l2") or two and a half times the
+        objective ("entropy").
     kappa : float, "alpha" or None, default=None
-        Strength of the proximal term, the initial one if it increases. "alpha": the
-        regularization, as with the adaptive schedule of Section 7.3.1. None: kappa
-        of Propositions 29 to 32, for the hinge without `lipschitz` with ``L = 1 /
-        (10 learning_rate)``, and not less than alpha.
+        Strength of the proximal term, or its initial value if it increases. "alpha":
+        the regularization, as with the adaptive schedule of Section 7.3.1. None: kappa
+        of Propositions 29 to 32, for the hinge without `lipschitz` with ``L = 1 / (10
+        learning_rate)``, and not less than alpha.
     learning_rate : float or "auto", default="auto"
         Initial step length. For the hinge, "auto" is the length that gives the most
-        progress on visits of a few examples. It is then adapted to the slopes of the
-        objective along the path of each pass. For smooth losses it is ``1 / (L +
-        alpha)``, found as in `SVRG`, and halved if five passes make no progress.
+        progress on visits of a few examples. The length is then adapted to the slopes
+        of the objective between the first and the last weights of each pass. For smooth
+        losses the length is ``1 / (L + alpha)``, found as in `SVRG`, and halved if five
+        passes make no progress.
     lipschitz : float or None, default=None
         Lipschitz constant L of the gradients of the loss of an example, for the hinge
         with the initial smoothing `mu`. Steps then have the length ``1 / (L + alpha +
@@ -98,8 +99,8 @@ class Casimir(GradientSolver):
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where the visits of a pass start (Section 7.3.1).
     inner : {"budget", "accuracy"}, default="budget"
-        Whether a pass makes `budget` visits, or as many as its accuracy delta_k takes,
-        eq. (26).
+        Whether a pass makes `budget` visits, or as many visits as the accuracy delta_k
+        needs, eq. (26).
     budget : float, default=1.0
         Visits between two full gradients, as a multiple of the number of examples; at
         least 200 visits.
@@ -108,7 +109,7 @@ class Casimir(GradientSolver):
     -----
     The solver uses as much memory as `SVRG`. With the hinge, the expected mean
     parameters of every gradient are dual variables. The best point on the segment from
-    the earlier dual variables to these gives the certificate.
+    the earlier dual variables to the new ones gives the certificate.
 
     Without `lipschitz`, once the smoothing of the hinge is small enough for `tol`, and
     the gap falls slowly, steps are of constant length ``1 / (A / mu + alpha + kappa)``,
@@ -158,7 +159,7 @@ class Casimir(GradientSolver):
 
 
 class CasimirRun(EpochsRun):
-    """A call of `Casimir.solve`: proximal point steps, and when to shorten them."""
+    """A run of `Casimir`: proximal point steps, smoothings and step lengths."""
 
     def __init__(self, solver, model, alpha, options):
         super().__init__(solver, model, alpha, options)
@@ -168,7 +169,8 @@ class CasimirRun(EpochsRun):
             mu = self._first_smoothing()
             self.loss.set_smoothing(mu)
         self.idle = 0
-        # at the last smoothing: whether step lengths are constant, and gaps until then
+        # at the last smoothing of the schedule: whether step lengths are constant, and
+        # the gaps of passes with adapted step lengths
         self.settled, self.gaps = False, []
         self._certify(self.epochs.value_and_gradient(), mu)
         if self.unseen:
@@ -187,7 +189,7 @@ class CasimirRun(EpochsRun):
         self.catalyst.known = self.hinge
 
     def _first_steps(self, mu):
-        """Find the first step length, or the constant A from which all follow."""
+        """Find the first step length, or the constant A that determines all lengths."""
         solver, alpha, hinge = self.solver, self.alpha, self.hinge
         if self.fixed:
             self.steps = None
@@ -223,7 +225,7 @@ class CasimirRun(EpochsRun):
             kappa = max(alpha, best_kappa(0.0, adaptive, _SAFETY / self.steps.rate, n))
         least = 0.0
         if mu and alpha > 0:
-            # more accuracy than the tolerance needs would only take longer
+            # with a smaller smoothing than the tolerance needs, training takes longer
             least = min(mu, self.last_smoothing())
         schedule = Schedule(alpha, adaptive, mu, kappa, least)
         if mu:
@@ -336,7 +338,7 @@ class CasimirRun(EpochsRun):
         return max(self.least, _SHARE_OF_GAP * gap / self.loss.diameter)
 
     def _restart_smoothing(self):
-        """Restart with the smoothing that the gap suggests."""
+        """Restart the accelerated steps with the smoothing of `_next_smoothing`."""
         self.w[:] = self.catalyst.w
         self.smoothed, self.smoothed_at = np.inf, self.w.copy()
         self._accelerate(self._next_smoothing())

@@ -20,9 +20,9 @@ class DCD(Solver):
 
     Visits the examples in random order, and maximizes the dual over one variable at a
     time: exactly for the hinge and the squared hinge [1]_, and by Newton's method for
-    the logistic loss [2]_. It needs no step size, and computes a duality gap. With two
-    classes, it temporarily skips examples whose variable seems to stay at a bound,
-    which is called shrinking.
+    the logistic loss [2]_. The solver needs no step size, and computes a duality gap.
+    With two classes, passes temporarily skip examples whose variable seems to stay at a
+    bound, which is called shrinking.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Descent(SolverRun):
     """A run of `DCD`: passes over the examples, and certificates.
 
     Passes may leave out examples whose variable stays at a bound (shrinking). The gap
-    estimated in a pass covers the visited examples only, and is no certificate then.
+    estimated in such a pass is a sum over visited examples, and is no certificate.
     """
 
     def __init__(self, solver, model, alpha, options):
@@ -102,9 +102,9 @@ class Descent(SolverRun):
         return is_stalled
 
     def seems_done(self):
-        """Whether the estimated gap is small and covers all examples.
+        """Whether the estimated gap is small and includes all examples.
 
-        If examples were left out, the next pass visits them again.
+        If the gap is small but examples were left out, the next pass visits them again.
         """
         return self.dual.gap <= self.loop.target and not self.dual.expand()
 

@@ -14,7 +14,7 @@ def steepness(dual, order):
 
     The ratio is sum_i p_i^2 |A_i^T d_i|^2 / sum_i p_i (L_i + mu H), where d_i is the
     change from the observed labeling to the distribution with the potentials at w = 0.
-    Divided by alpha, the ratio is 1 if these steps have the best length.
+    Divided by alpha, the ratio is 1 if the changes d_i have the best length.
     """
     zero = np.zeros(dual.model.n_weights)
     return _dual_ascent.steepness(dual, order, dual.model.workspace(zero))
@@ -39,7 +39,7 @@ class DualAscentKernel(_dual_ascent.DualAscentVisits):
     oracle_calls : int
         Number of calls of the exp oracle.
     gain : float
-        Increase of the dual value since this was last reset.
+        Increase of the dual value since `gain` was last reset.
     """
 
     def __init__(self, dual, weights, alpha):

@@ -29,7 +29,7 @@ def bounds_of(box, row_size=1):
 
 
 class AveragedIterate:
-    """Weights w = s v of a kernel of steps, and the average of the iterates.
+    """Methods of kernels of steps: the weights w = s v, and the average of iterates.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class AveragedIterate:
 
     def average(self):
         """Return the weighted mean of the iterates."""
-        # no iterate to average yet
+        # before the first step, there is no iterate to average
         if not self.total:
             return self.weights()
         weights = self.iterate
@@ -142,7 +142,8 @@ class VarianceReducedKernel(VarianceReducedSteps):
         w <- w - rate ( p_i/prob_i (grad f_i(w) - grad f_i(anchor)) + direction
                         + ridge w ),   direction = grad f(anchor) + linear
 
-    Afterwards, weights with bounds are truncated to them.
+    where prob_i is the probability with which example i is drawn. Afterwards, weights
+    with bounds are truncated to their bounds.
 
     Parameters
     ----------
@@ -195,8 +196,8 @@ class VarianceReducedKernel(VarianceReducedSteps):
         """Set v = w and s = 1, and restart the sum of iterates."""
         weights = self.weights
         weights.catch_up_all()
-        # w_t = s_t (x_t + total_t direction), where only examples change x: the
-        # weighted sum of s_t x_t is S x - u, as in `AveragedIterate`
+        # w_t = s_t (x_t + total_t direction), where x changes along gradients of
+        # examples: the weighted sum of s_t x_t is S x - u, as in `AveragedIterate`
         if self._keeps_average:
             along = self.along_sum - self.scale_sum * weights.total
             self._put_aside += (

@@ -65,7 +65,7 @@ class ProxLinear(Solver):
         Number of labelings for "l2".
     mu : float or None, default=None
         Smoothing of the hinge in the first pass. None: the value that changes the
-        objective by a tenth.
+        initial objective by at most a tenth.
     schedule : {"adaptive", "constant"}, default="adaptive"
         Whether pass k smoothes by mu / k or by mu.
     inner : {"lbfgs", "casimir"}, default="lbfgs"
@@ -147,7 +147,7 @@ class ProxLinearRun(SolverRun):
         self.loop.scale = self.loop.primal
         self.mu = 0.0
         if self.loss.nonsmooth:
-            # any smoothing will do if every example has a single output
+            # if every example has a single output, the smoothing does not matter
             self.mu = solver.mu or (FIRST_BIAS * first / diameter if diameter else 1.0)
         self.eta = 1.0 if solver.eta == "auto" else solver.eta
         count = solver.inner_iter
@@ -181,7 +181,8 @@ class ProxLinearRun(SolverRun):
             loop.report(old_primal, self.w)
         self.inner.adapt(value < old_primal)
         if self.solver.eta == "auto":
-            # eta is the radius in which the convex model is trusted
+            # as in a trust region, eta grows after a decrease of the objective, and
+            # shrinks otherwise
             factor = 2.0 if value < old_primal else 0.25
             self.eta = float(np.clip(factor * self.eta, *ETA))
 
@@ -234,7 +235,7 @@ class Accelerated:
     Parameters
     ----------
     run : ProxLinearRun
-        The run; its loss is linearized and smoothed here for the first time.
+        The run; with `learning_rate` "auto" its loss is smoothed and linearized here.
     most : int
         Number of accelerated steps.
     """

@@ -18,7 +18,7 @@ with one inexact pass per center and without extrapolation. With S = alpha v,
 
 after soft thresholding by l1 / (alpha + kappa). D, evaluated at S / alpha, is a lower
 bound of P for any w. The sum of the block gaps at w is the gap of the inner problem. If
-it is only a fraction of P - D, kappa limits the progress, and is halved.
+this gap is only a fraction of P - D, kappa limits the progress, and is halved.
 """
 
 import contextlib
@@ -112,14 +112,15 @@ class SDCA(GradientSolver):
     Notes
     -----
     The solver stores a number of 4 bytes for each score of each example: for each
-    position and label, and for each pair of labels. Up to 64 MiB of what follows from
-    them are stored to save time, where examples have few scores. If less memory is
-    free, it raises a `MemoryError` before it begins.
+    position and label, and for each pair of labels. For examples with few scores, up to
+    64 MiB of values that follow from these numbers are stored to save time. If less
+    memory is free than the numbers take, the solver raises a `MemoryError` before it
+    begins.
 
     If `alpha` is small against the features, the ascent is on the objective plus a
     proximal term ``kappa/2 |w - c|^2``, where c is w at the end of the pass before, as
     in the outer loop of [2]_ without extrapolation. kappa follows from the features,
-    and is halved where it holds the ascent up. Objective and gap are those of the
+    and is halved when the term limits the progress. Objective and gap are those of the
     problem without the term.
 
     References
@@ -292,7 +293,7 @@ class Ascent(SolverRun):
         return {"weights": self.loop.weights, "entropy_dual": self.dual.state()}
 
     def one_pass(self):
-        """Make as many visits as there are examples; return whether none moved."""
+        """Make as many visits as examples; return whether no visit can improve D."""
         n, kernel, loop = self.model.n_examples, self.kernel, self.loop
         if self.kappa:
             self.recenter()
@@ -306,7 +307,7 @@ class Ascent(SolverRun):
         loop.calls += kernel.oracle_calls - before
         if loop.n_iter >= self.next_check or not complete:
             self.look()
-        # estimated gaps of zero are no proof of optimality, exact ones are
+        # only exact gaps of zero prove optimality
         return kernel.gain == 0.0 and (complete or exact) and not self.kappa
 
     def recenter(self):
@@ -365,7 +366,7 @@ class Ascent(SolverRun):
         primal, dual = float(shares @ self.losses) + penalty, self.dual_value()
         self.loop.report(primal, w, dual)
         if shares @ self.gaps < INNER_PART * (primal - dual):
-            # a weak proximal term is not worth the memory for the center
+            # a weak proximal term is dropped, as it changes little
             weak = self.kappa < self.alpha
             self.next_kappa = 0.0 if weak else self.kappa / 2.0
         if self.kappa and primal > RISEN * self.lowest:

@@ -48,14 +48,14 @@ LEAST_PASSES = 3
 class SGD(GradientSolver):
     """Averaged stochastic gradient descent: a fast and rough solver for smooth losses.
 
-    It is also the baseline for nonlinear scores. For these it makes steps along the
-    gradient of the loss on mini-batches; for the hinge, along its subgradient, through
+    The solver is also the baseline for nonlinear scores. For these, steps are along the
+    gradient of the loss on mini-batches; for the hinge, along a subgradient, through
     the top-K oracle.
 
     Visits one example at a time, and makes a step along its gradient. Steps get shorter
     as ``eta0 / (1 + alpha eta0 t)`` [1]_, and the iterates are averaged [2]_. The
     weights shrink lazily, so the cost of a step depends only on the nonzero features of
-    its example. It needs no memory besides a few vectors of weights. If the oracle is
+    its example. SGD needs no memory besides a few vectors of weights. If the oracle is
     sum-product, `SDCA` makes as much progress in about as many passes, and has a
     certificate.
 
@@ -66,12 +66,12 @@ class SGD(GradientSolver):
         step, and one for the objective.
     tol : float, default=3e-3
         Stop when the second half of the passes so far has reduced the objective by less
-        than ``tol`` times its value, or when the duality gap is less than that. The gap
+        than ``tol`` times its value, or when the duality gap is smaller. The gap
         is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose if alpha is small.
     eta0 : float or "auto", default="auto"
         Initial step length, at most ``0.5 / alpha``. "auto" searches in a few sweeps
         for the length with which the average over a part of the examples has the lowest
-        objective. It is reduced if the objective rises above its initial value.
+        objective. The length is reduced if the objective exceeds its initial value.
     averaging : bool, default=True
         Whether to return the mean of the iterates since the last pass whose number is a
         power of two, instead of the last iterate.
@@ -111,7 +111,7 @@ class SGD(GradientSolver):
 
 
 class DescentLoop(Loop):
-    """Ends when the second half of the passes has lowered the objective by little."""
+    """A loop that ends when the second half of the passes has gained little."""
 
     @property
     def converged(self):
@@ -254,7 +254,8 @@ class Descent(SolverRun):
                     return np.inf
             return self.objective(w)
 
-        # the start is rarely too short; the objective has a single minimum over lengths
+        # the first length is rarely too short; as a function of the length, the
+        # objective is taken to have a single minimum
         best, power = value(-1), -1
         for step in (-1, 1):
             first_power = power

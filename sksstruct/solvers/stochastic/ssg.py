@@ -125,8 +125,7 @@ class SSG(Solver):
             w = weights_now()
             loop.calls += n
             value = risk.decode(w)[0]
-            # the dual value 0 at w = 0 is trivial, but valid; -inf without dual
-            # variables
+            # the dual value 0 at w = 0 is a valid bound; -inf means no dual variables
             loop.report(
                 value + alpha / 2 * float(w @ w), w, dual if has_dual else -np.inf
             )

@@ -2,7 +2,7 @@
 
 Minimizes P(w) = alpha/2 |w|^2 + f(w) with smooth f = sum_i p_i f_i (Johnson and Zhang,
 2013, Procedure SVRG). At every anchor, P(w) - |grad P(w)|^2 / (2 alpha) is a dual
-value. For the hinge, f is a fixed smoothing of it (Pillutla et al., 2018, Section 7.2).
+value. For the hinge, f is its fixed smoothing (Pillutla et al., 2018, Section 7.2).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -37,15 +37,15 @@ class SVRG(GradientSolver):
     max_iter : int, default=1000
         Maximum number of passes, each of ``1 + epoch_size`` oracle calls per example.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times an objective: for the hinge the one at
-        w = 0, for the other losses the one reached. For these the gap is
+        Stop at a duality gap of ``tol`` times an objective: for the hinge the objective
+        at w = 0, for other losses the objective reached. For other losses the gap is
         ``|gradient|^2 / (2 alpha)``, as in `LBFGS`. If there is no gap, stop when
         the lowest objective of ten passes is less than a tenth of that amount below the
         lowest of the ten before.
     learning_rate : float or "auto", default="auto"
         Step length, less than ``1 / alpha``. "auto" starts with half the length that
-        reduces the objective most on a tenth of the examples, and halves it whenever
-        the objective, that of the smoothed hinge, rises.
+        reduces the objective most on a tenth of the examples, and halves the length
+        whenever the objective, with the hinge smoothed, rises.
     epoch_size : float, default=2.0
         Number of visits per pass, as a multiple of the number of examples. There are at
         least 200 visits.
@@ -60,14 +60,14 @@ class SVRG(GradientSolver):
         need it.
     mu : float or None, default=None
         Smoothing of the hinge. None: the value that changes the objective at w = 0 by
-        half of `tol`. A larger one is faster, and may not reach `tol`.
+        half of `tol`. A larger value is faster, and may not reach `tol`.
 
     Notes
     -----
     With the hinge, passes end at the average of their iterates, as in [2]_. The
     objective is that of the hinge, and the expected mean parameters of every gradient
     are dual variables. The best point on the segment from the earlier dual variables to
-    these gives the certificate.
+    the new ones gives the certificate.
 
     Besides a few vectors of weights, the solver stores the node means of all positions
     and a table of label pairs for each example. For sentences with 20 labels, this
@@ -101,7 +101,7 @@ class SVRG(GradientSolver):
 
 
 class SVRGRun(EpochsRun):
-    """A call of `SVRG.solve`: epochs, and when to shorten their steps."""
+    """A run of `SVRG`: epochs, whose steps are shortened when the objective rises."""
 
     def run(self, options):
         solver, epochs, alpha = self.solver, self.epochs, self.alpha
