@@ -213,7 +213,7 @@ class Group:
 
 
 def max_product_together(problems):
-    """Return best labelings of small trees and forests; None if they form no group."""
+    """Return best labelings of small trees and forests as a group, or None."""
     try:
         group = Group(problems)
         if not group.fits:
@@ -231,7 +231,7 @@ def max_product_together(problems):
 
 
 def min_cut_together(problems):
-    """Return minimum cuts of small graphs; None if they form no group."""
+    """Return minimum cuts of small graphs as a group, or None."""
     try:
         group = Group(problems)
         # the group's substitute for -inf would be too large for a small problem
@@ -265,7 +265,7 @@ def min_cut_together(problems):
 
 
 def viterbi_together(problems):
-    """Return best labelings of short chains; None if they form no group."""
+    """Return best labelings of short chains as a group, or None."""
     if not all(map(is_chain, problems)):
         return None
     n_states = problems[0][0].shape[1]
@@ -299,7 +299,7 @@ def viterbi_together(problems):
 
 
 def matching_together(problems):
-    """Return best assignments, grouped by shape; None if not all can be grouped."""
+    """Return best assignments, grouped by shape, or None."""
     by_shape = {}
     for k, problem in enumerate(problems):
         if not (len(problem) in (1, 2) and is_array(problem[0])):

@@ -17,9 +17,9 @@ def convert_scores(name, scores, ndim=None):
 
 
 def check_scores(name, scores, ndim=None):
-    """Convert scores to float64, and raise for NaN and +inf."""
+    """Convert scores to float64, and raise an error for NaN and +inf."""
     scores = convert_scores(name, scores, ndim)
-    # a single pass finds both: the maximum of an array with NaN is NaN
+    # a single pass finds NaN and +inf: the maximum of an array with NaN is NaN
     if scores.size and not scores.max() < np.inf:
         at = np.argwhere(~(scores < np.inf))[0].tolist()
         raise ValueError(
@@ -29,7 +29,7 @@ def check_scores(name, scores, ndim=None):
 
 
 def check_sums(name, terms, *tables):
-    """Raise if sums of `terms` entries of the tables could overflow."""
+    """Raise an error if sums of `terms` entries of the tables could overflow."""
     largest = 0.0
     for table in tables:
         if table.size:
@@ -105,7 +105,7 @@ def check_flat_variables(unary):
     """Check scores of states; return one flat row, and the number of each variable."""
     if isinstance(unary, np.ndarray) and unary.ndim == 2 and unary.dtype != object:
         rows = check_scores("unary", unary)
-        # this case makes no list of rows, which may be very many
+        # a 2-D array is not divided into rows, of which there may be many
         if rows.size:
             sizes = np.full(len(rows), rows.shape[1], dtype=np.intp)
             return np.ascontiguousarray(rows).reshape(-1), sizes
@@ -200,8 +200,8 @@ def is_table(pairwise):
     """Return whether nested lists are one table of numbers, not a list of tables."""
     if not isinstance(pairwise, list | tuple):
         return False
-    # The first row suffices. Converting all rows would fail for tables of different
-    # shapes, with an error or a warning that depends on NumPy's version.
+    # Only the first row is examined. Converting all rows would fail for tables of
+    # different shapes, with an error or a warning that depends on NumPy's version.
     rows = pairwise[:1]
     if rows and isinstance(rows[0], list | tuple) and not len(rows[0]):
         return True  # a table whose rows are empty

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from sksstruct.projections._probabilities import project_simplex
 else:
-    # Kernels of MAP solvers import this package, and none of its polytopes.
+    # Names are imported when needed: kernels of MAP solvers need no polytopes.
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -37,7 +37,8 @@ cdef struct Reach:
     # the least and the largest <a, x> in the box
     double least
     double most
-    # sums of the absolute values of the terms of both, for bounds of rounding errors
+    # sums of the absolute values of the terms of `least` and `most`, for bounds of
+    # rounding errors
     double least_size
     double most_size
 
@@ -404,8 +405,7 @@ cdef class Box:
         cdef Py_ssize_t n = self.problem.size
         cdef double at
         cdef Kinks kinks
-        # A sample takes both kinks of an entry, and at most 2 SAMPLE + 1 kinks; a
-        # sample of all kinks has two for each entry.
+        # a sample has at most 2 SAMPLE + 1 kinks, or both kinks of all entries
         kinks.first, kinks.entry = doubles(scratch), intps(entries)
         kinks.last, kinks.sample = kinks.first + n, kinks.first + 2 * n
         with nogil:

@@ -130,7 +130,7 @@ def project_box_equality(
             i = int(np.argmax(~((d > 0.0) & np.isfinite(d))))
             name, value = (f"d[{i}]", d[i]) if d.ndim else ("d", d)
             raise ValueError(f"{name} must be positive and finite, got {value}")
-        # d x is projected without weights, and a / d is the normal of its hyperplane
+        # the unknown d x has no weights, and a / d is the normal of the hyperplane
         scaled = project_box_equality(
             d * z, d * lower, d * upper, a / d, c, method=method
         )

@@ -8,8 +8,8 @@ cdef struct TreeProblem:
     const char* is_turned
     # for each table of this tree, 1 / d_e^2
     const double* inverse
-    # for each table of this tree: the younger sibling, the eldest edge below, and the
-    # table before it, whose younger sibling or eldest edge it is; -1 if there is none
+    # for each table t of this tree: the younger sibling, the eldest edge below, and the
+    # table before t, of which t is the younger sibling or eldest edge; -1: none
     const Py_ssize_t* younger
     const Py_ssize_t* eldest
     const Py_ssize_t* before

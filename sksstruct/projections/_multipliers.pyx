@@ -76,8 +76,9 @@ cdef inline double add_table(const TreeProblem* tree, Py_ssize_t t, const double
     if eldest >= 0:
         eldest_mu = duals + first_dual(eldest, K)
         eldest_slope = gradient + first_dual(eldest, K)
-    # The derivative by a multiplier is the signed sum of the entries that it shifts. A
-    # table is stored as given, and is turned if its columns belong to the parent.
+    # The derivative by a multiplier is the signed sum of the entries that the
+    # multiplier shifts. A table is turned if its columns, as given, belong to the
+    # parent.
     if tree.is_turned[t]:
         for i in range(K):
             tree.shift[i] = sign * duals[first_own + stride * i] + younger_mu[i]
@@ -247,7 +248,7 @@ cdef inline void subtract_square(Py_ssize_t n, Py_ssize_t stride, const double* 
 
 cdef void substitute(const TreeProblem* tree, Py_ssize_t t,
                      double* step) noexcept nogil:
-    """Solve for the multipliers of a table, given the multipliers coupled to them."""
+    """Solve for the multipliers of a table, given the multipliers of coupled tables."""
     cdef Py_ssize_t K = tree.n_states, n = dual_count(t, K), row, k, n_before = 0
     cdef Py_ssize_t before = tree.before[t], sibling = aside_of(tree, t)
     cdef const double* lines = lines_of(tree, t)

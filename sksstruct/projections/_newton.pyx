@@ -46,7 +46,7 @@ cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
 
 cdef int search_line(const TreeProblem* tree, double* duals, double* out,
                      double* value, double* worst) noexcept nogil:
-    """Halve the step until it improves the function, or the gradient, enough.
+    """Halve the step until the function, or the gradient, is improved enough.
 
     `value` and `worst`, the function and the largest absolute entry of its gradient,
     are updated. Returns the number of halvings, or -1 if no length is accepted; `duals`

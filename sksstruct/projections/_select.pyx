@@ -36,9 +36,9 @@ cdef double select_kth(double* numbers, Py_ssize_t n, Py_ssize_t k) noexcept nog
     while low < high:
         middle = (low + high) // 2
         pivot = put_in_order(numbers + low, numbers + middle, numbers + high)
-        # The smallest and the largest of the three stop the two scans, which therefore
-        # need no bounds checks. Numbers equal to the pivot are exchanged too: with many
-        # equal numbers, the scans meet in the middle and not at one end.
+        # The smallest and the largest of the three numbers stop the two scans, which
+        # therefore need no bounds checks. Numbers equal to the pivot are exchanged,
+        # too: with many equal numbers, the scans meet in the middle and not at one end.
         left, right = low, high
         while left <= right:
             while numbers[left] < pivot:

@@ -173,7 +173,7 @@ def _descend_in_box(objective, value, slope, memory, after_iteration):
     first_values = [(value, unit * slope)]
 
     def evaluate(steps):
-        if first_values:  # scipy evaluates the start again
+        if first_values:  # scipy evaluates the start, which is known
             return first_values.pop()
         # x is clipped, as products may exceed the bounds by rounding errors
         x = np.clip(unit * steps, lower, upper)
@@ -182,7 +182,7 @@ def _descend_in_box(objective, value, slope, memory, after_iteration):
             objective.keep(x)
         return value, unit * slope
 
-    # the callback stops the iterations
+    # scipy gets no limit, as the callback stops the iterations
     no_limit = np.iinfo(np.int32).max
     minimize(
         evaluate,

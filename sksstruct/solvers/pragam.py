@@ -223,7 +223,7 @@ class ExcessiveGap:
         return False
 
     def iterate(self):
-        """Make an iteration, lines 3 and 4."""
+        """Make an iteration, lines 3 and 4 of Algorithm 1."""
         space = self.space
         smooth = space.project(self.center + self.slopes / self.mu)
         u_smooth = space.combine(smooth)

@@ -120,7 +120,7 @@ cdef class AssignmentSearch(BestFirst):
             column = min(self._columns[row], n)
             self.labeling(0)[row] = <int32_t> column
             self._parts[0].score += self.scores[row * self.n_states + column]
-        # `assign` has room for `width` row prices before the column prices
+        # `assign` writes the column prices `width` entries after the row prices
         memcpy(self._row_prices(0), prices, self.n_rows * sizeof(double))
         memcpy(self._row_prices(0) + self.n_rows, prices + width, n * sizeof(double))
         memset(self._allowed(0), 1, self.n_rows * self.n_states)
@@ -316,7 +316,8 @@ cdef class AssignmentSearch(BestFirst):
             elif before >= self.n_rows:
                 node = before - self.n_rows
             else:
-                # the row takes the column, or none
+                # the row takes the column of this node, or no column if the node is a
+                # row
                 next_node = labeling[before]
                 labeling[before] = <int32_t> min(node, n)
                 if before == start:
@@ -328,7 +329,7 @@ cdef class AssignmentSearch(BestFirst):
         """Raise prices by shortest path lengths, cut off at the length of the cycle."""
         cdef double* prices = self._row_prices(other)
         cdef Py_ssize_t n = self.n_columns, row, column, node
-        # the price of F stays zero: all prices change relative to F's path length
+        # the price of F must stay zero: its path length is subtracted from all changes
         cdef double of_free = min(self._length[n + self.n_rows], length)
         for row in range(self.n_rows):
             node = self.labeling(part)[row]

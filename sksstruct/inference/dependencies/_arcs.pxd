@@ -28,7 +28,7 @@ cdef inline void load_rows(Py_ssize_t n, const double* scores, double scale,
 
 cdef inline double weigh_rows(Py_ssize_t n, bint single_root,
                               double* rows) noexcept nogil:
-    """Exponentiate rows and divide each by its sum; return the log of all divisors.
+    """Exponentiate rows and divide each row by its sum; return the log of all divisors.
 
     With a single root, arcs from the root are not part of the sums. As each tree has
     one arc from the root, weights of arcs from the root are divided by the largest of

@@ -51,8 +51,9 @@ cdef struct Contraction:
     # (n + 1, ld): score of the best arc from each head into a node, minus gains
     double* rows
     int32_t* via        # (n + 1, ld): the modifier of this arc
-    # of each of 2 n + 1 nodes: gain of its arc; head and modifier of this arc; cycle
-    # that contains it (0: none); its row; and its state
+    # for each of 2 n + 1 nodes: gain, head and modifier of the arc into the node; the
+    # cycle that contains the node (0: none); the number of the node's row; and its
+    # state
     double* gain
     int32_t* head
     int32_t* modifier
@@ -168,7 +169,7 @@ cdef bint best_tree(Contraction* t, int32_t* heads) noexcept nogil:
         while t.state[node] != DONE:
             t.state[node] = DONE
             node = t.top[t.head[node]]
-    # the arc into a cycle replaces the arc of the node that it enters
+    # an arc into a cycle replaces the arc of the node in the cycle that the arc enters
     memset(t.state, 0, t.n_nodes * sizeof(int32_t))
     for node in range(t.n_nodes - 1, 0, -1):
         if t.state[node]:

@@ -200,7 +200,7 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef void _deform(self, Py_ssize_t child, bint up, const double* values,
                       double* out, int32_t* where) noexcept nogil:
-        """Add the message along the edge above a child, to the parent (up) or from it.
+        """Add the message along the edge above a child, up to the parent or down.
 
         The message is the maximum over types. where is NULL, or gets the output of
         `_transform` for each type, followed, with types, by the best type for each
@@ -338,7 +338,7 @@ cdef class PartsTree(Tree):
         ups, out, memory, bests = marginal_arrays(self)
         cdef Py_ssize_t k, n = self.n_variables
         # scores of subtrees are separate from the results, which receive messages from
-        # parents, too: a message must not depend on one in the other direction
+        # parents, too: a message must not depend on the message in the other direction
         cdef double* up = doubles(ups)
         cdef double* belief = doubles(out)
         cdef double* message = doubles(memory)

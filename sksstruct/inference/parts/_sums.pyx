@@ -42,8 +42,8 @@ cdef struct Scratch:
     Py_ssize_t height, width, ld, cells, ld_turned
     # message of each part to its parent
     double* messages
-    # grids of a child and its parent without messages between the two; products of
-    # passes
+    # grids of a child and its parent without messages between the two; results of the
+    # first pass and of the second pass
     double* child
     double* parent
     double* between
@@ -157,7 +157,7 @@ cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double si
 
 cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
                        bint up, Scratch* s) noexcept nogil:
-    """Tabulate g of the edge above a child, for messages from it (up) or to it."""
+    """Tabulate g of the edge above a child, for messages from (up) or to the child."""
     cdef const Spring* spring = springs + tree._edge[child]
     cdef double sign = sign_of(tree, child)
     cdef const double* line
@@ -176,7 +176,7 @@ cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* spr
 cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
                     double* out) noexcept nogil:
     """Sum over the rows of the sender, in each column."""
-    # x - z decreases with the sender's row if the sender is z, and increases if it is x
+    # x - z decreases with the sender's row if z is the sender, and increases if x is
     cdef const double* line = s.rows.backward if up else s.rows.forward
     cdef Py_ssize_t row
     for row in range(s.height):
@@ -202,7 +202,7 @@ cdef double load_grid(bint logs, const Scratch* s, const double* values,
     if logs:
         memcpy(out, values, s.cells * sizeof(double))
         return 0.0
-    # `sks_exp_row` sees the whole grid as one row
+    # the whole grid is a single row for `sks_exp_row`
     return sks_exp_row(s.cells, s.cells, values, out, &low)
 
 
@@ -275,8 +275,8 @@ cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs
                 s.pairs + k * s.ld_turned)
     form_moments(logs, s.height, s.ld_turned, s.pairs, &s.rows, sign,
                  springs[edge].offset[0], moments)
-    # Probabilities of pairs of columns are sums over z_r, then over x_r. `between` is
-    # free, as the message from the parent has been read.
+    # Probabilities of pairs of columns are sums over z_r, then over x_r. `between` may
+    # be overwritten, as the message from the parent has been computed.
     pass_rows(logs, s, True, s.child, s.between)
     turn(logs, s, s.between)
     for k in range(s.width):

@@ -22,9 +22,9 @@ from sksstruct.inference.parts._arrays import labelings, list_arrays, split_stat
 
 
 cdef struct Joint:
-    # An edge: sizes; deformations of its types, rows and columns, from the child to the
-    # parent; scores of types; and scores of types at the positions of both parts, or
-    # NULL, `stride` apart from type to type.
+    # An edge: sizes; deformations for each type, in rows and columns, from the child to
+    # the parent; scores of types; scores of types at the positions of both parts, or
+    # NULL. `stride` is the distance of the scores of two types.
     Py_ssize_t width, cells, n_types, stride
     bint best_type
     const Deformation* deformations

@@ -4,8 +4,8 @@ import numpy as np
 
 # Relative size of rounding errors in sums of a few products.
 _EPS = 1e-14
-# Largest number of pairwise steps, used where rounding errors hide the maximum of a
-# face.
+# Largest number of pairwise steps, which are taken if rounding errors hide the maximum
+# of a face.
 _PAIRS = 10
 
 

@@ -84,7 +84,7 @@ class BMRM(Solver):
         return self._minimize(risk, alpha, options, Box.of(model))
 
     def _minimize(self, risk, alpha, options, box=None):
-        """Minimize alpha/2 |w|^2 plus a risk, given as a source of planes below it."""
+        """Minimize alpha/2 |w|^2 plus a risk, an object with a method `plane`."""
         if self.inner == "qp":
             bundle = Bundle(alpha, risk.nonnegative, self.drop_after, box)
         else:
@@ -119,7 +119,7 @@ class BMRM(Solver):
 
 
 class Bundle:
-    """Planes, their Gram matrix, and the minimum of alpha/2 |w|^2 over them."""
+    """Planes, their Gram matrix, and the minimum of J_t."""
 
     def __init__(self, alpha, zero, drop_after, box=None):
         self.alpha, self.drop_after, self.box = alpha, drop_after, box

@@ -57,7 +57,7 @@ Examples
 
 
 def example(parameters, imports=""):
-    """Return texts for the docstring of a solver, with a tagger trained by it.
+    """Return texts for the docstring of a solver, with a tagger that the solver trains.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class GradientCertificate:
         else:
             terms = [float(gradient @ w), self.alpha / 2 * float(w @ w)]
             terms.append(-self.box.least(gradient, self.alpha)[0])
-        # rounding errors matter where the dual value is a difference of large numbers
+        # a bound of rounding errors is subtracted: the terms may be large numbers
         size = abs(primal) + sum(map(abs, terms))
         return primal - sum(terms) - ROUNDING * size, np.inf
 

@@ -50,7 +50,7 @@ def check_order(primal, dual, scale):
 
 
 class Loop(Progress):
-    """Passes of a run, with a certificate for the weights that it would return.
+    """Passes of a run, with a certificate for the weights that the run would return.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ class Loop(Progress):
         return self.result(dual_state)
 
     def _pass(self, one_pass):
-        """Make one pass, which is counted if it ends or reports before an interrupt."""
+        """Make one pass; it counts unless interrupted before its end or a report."""
         self.n_iter += 1
         try:
             with self.in_time():

@@ -62,8 +62,8 @@ def descend_in_orthants(objective, value, found, memory, after_iteration):
     x, gradient = objective.start, found.copy()
     direction = np.empty_like(x)
     # The initial matrix is a multiple of the identity: a diagonal would keep the
-    # curvature of weights that have become zero, and made every step too short after
-    # 200 iterations.
+    # curvature of weights that have become zero; every step was too short after 200
+    # iterations.
     pairs = Pairs(memory, len(x), diagonal=False)
     slope = penalized_slope(x, gradient, objective.l1)
     first_length = objective.first_step(value, slope)

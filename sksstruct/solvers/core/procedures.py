@@ -83,7 +83,7 @@ class Procedure(Solver):
         return self.solver.max_iter
 
     def _call(self, solver, model, alpha, options, passes, state=None):
-        """Solve one of the problems, after a number of passes on earlier ones."""
+        """Solve one of the problems, after `passes` passes on earlier problems."""
         callback = options.callback
         if callback is not None:
 
@@ -141,7 +141,7 @@ class FromEntropy(Procedure):
             result.status = Status.MAX_ITER
         weights, loss = result.weights, smooth_loss(model, model.surrogate)
         value, gradient = [], np.zeros_like(weights)
-        # the objective at zero too, as the tolerance is relative to it
+        # the objective is computed at zero, too, as the tolerance is relative to it
         with until(math.inf):
             for w in (np.zeros_like(weights), weights):
                 value.append(loss.value_and_gradient(w, gradient))

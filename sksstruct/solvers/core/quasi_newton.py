@@ -242,7 +242,7 @@ def line_search(evaluate, value, slope, step):
 
 
 def _cubic(first, second):
-    """Return the minimizer of the cubic with two values and slopes; inf if none."""
+    """Return the minimizer of the cubic through two points with slopes, or inf."""
     (a, value_a, slope_a), (b, value_b, slope_b) = first, second
     mean = slope_a + slope_b - 3.0 * (value_a - value_b) / (a - b)
     # slopes are scaled, so that their squares do not overflow
@@ -306,7 +306,6 @@ def descend(objective, value, found, memory, after_iteration):
         objective.keep(x)
         changed = after_iteration()
         if changed is not None:
-            # the pairs of the old objective still approximate the Hessian of the new
-            # one
+            # the pairs of the old objective are kept, as both Hessians are similar
             value, found = changed
             gradient[...] = found

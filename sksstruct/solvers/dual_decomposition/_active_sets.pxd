@@ -15,7 +15,7 @@ cdef struct ActiveLabels:
     double* q
     # for each label, the sum of M_vf q_f + u_vf over the variable's pairs and cliques f
     double* total
-    # the score without messages that was last computed; NAN before the first one
+    # the last score without messages that was computed; NAN before there is any
     double* score
 
 

@@ -72,7 +72,7 @@ cdef class AwayGDMMState(GDMMState):
         free(self._direction)
 
     cdef int _reserve_bases(self, Py_ssize_t n) except -1:
-        """Make room for n bases."""
+        """Reserve memory for n bases."""
         resize(<void**> &self._bases, n * self._n_factors * sizeof(int32_t))
         resize(<void**> &self._coefficients, n * sizeof(double))
         self._capacity = n
@@ -157,7 +157,7 @@ cdef class AwayGDMMState(GDMMState):
     cdef double _search_line(self, double slope, double longest) except -1.0:
         """Move along the direction to the minimum; return the step, maybe 0."""
         cdef double curvature, step
-        # no descent, or no room for a step
+        # no descent, or the longest step has length zero
         if slope <= 0.0 or longest <= 0.0:
             return 0.0
         curvature = self._take_whole_step()
@@ -227,7 +227,7 @@ cdef class AwayGDMMState(GDMMState):
     # ---- oracles and gains ----
 
     cdef int _find_labels(self, const double* parts) except -1 nogil:
-        """Activate labels that gain more than all active ones of their variable."""
+        """Activate labels that gain more than all active labels of their variable."""
         cdef Py_ssize_t variable
         cdef ActiveLabels* labels
         cdef double* gains
@@ -247,7 +247,7 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _find_pairs(self, bint linear) except -1 nogil:
-        """Activate outcomes that gain more than all active ones of their pair."""
+        """Activate outcomes that gain more than all active outcomes of their pair."""
         cdef Py_ssize_t pair, k
         cdef ActiveOutcomes* outcomes
         cdef Outcome outcome

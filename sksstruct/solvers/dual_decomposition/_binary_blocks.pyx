@@ -40,8 +40,8 @@ from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._memory cimport reserve
 from sksstruct.utils._pointers cimport const_intps, doubles, int32s, uint8s
 
-# Least curvature of a label, in units of C_i: a label without features and pairs has
-# none, and moves to the end of [0, 1] that its gain favors.
+# Least curvature of a label, in units of C_i: a label without features and pairs has no
+# curvature, and moves to the end of [0, 1] that its gain favors.
 cdef double LEAST_CURVATURE = 1e-9
 
 
@@ -171,7 +171,7 @@ cdef class BinaryBlocks:
         return 0
 
     cdef void _gather_inactive(self, Py_ssize_t label) noexcept nogil:
-        """Add the gains that a label's inactive pairs imply to those of its neighbors.
+        """Add the gains that a label's inactive pairs imply for its neighbors.
 
         The pairs that are tied to the neighbors are counted as well.
         """
@@ -191,7 +191,7 @@ cdef class BinaryBlocks:
 
     cdef int _append_active(self, int32_t pair, double both, double first,
                             double second) except -1 nogil:
-        """Append an active pair whose a and b are the q of its labels."""
+        """Append a pair to the active pairs; a and b are set to the q of its labels."""
         cdef ActivePairs* active = self._active
         cdef ActivePair* item
         reserve(<void**> &active.items, &active.capacity, active.size + 1,
@@ -215,8 +215,7 @@ cdef class BinaryBlocks:
         self._active_in[pair] = <int32_t> self._example
         add_message(self, label, first, self._q[label])
         add_message(self, neighbor, second, self._q[neighbor])
-        # s = q_j q_k, as the label that has not moved fixed it until now: w does not
-        # change
+        # s stays q_j q_k, as fixed by the label that has not moved: w does not change
         return self._append_active(
             pair, self._q[label] * self._q[neighbor], first, second)
 
@@ -393,7 +392,7 @@ cdef inline double implied_gain(BinaryBlocks state, Py_ssize_t label,
 
 cdef inline void untie(BinaryBlocks state, int32_t pair, Py_ssize_t label,
                        Py_ssize_t neighbor) noexcept nogil:
-    """Subtract the implied gain of an inactive pair, and its tie, at a neighbor."""
+    """Subtract an inactive pair from the neighbor's implied gain and tied pairs."""
     state._inactive_gain[neighbor] -= implied_gain(
         state, label, pair_score(state.model, pair))
     state._n_tied[neighbor] -= state._q[label] > 0.0 and not state._moved[label]

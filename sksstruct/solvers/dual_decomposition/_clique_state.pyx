@@ -157,7 +157,7 @@ cdef class CliqueGDMMState(GDMMState):
                            C * factor * factor + self.rho * outcomes.order)
 
     cdef int _visit_clique(self, Py_ssize_t clique, double C) except -1 nogil:
-        """Take steps towards (25) for a clique, after asking its oracle."""
+        """Take steps towards (25) for a clique, after calling its oracle."""
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef double curvature
         self._load_clique(clique)

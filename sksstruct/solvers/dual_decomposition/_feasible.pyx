@@ -116,11 +116,11 @@ cdef void scale_down(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept 
         scale = scratch.message[side]
         for k in range(end.labels.size):
             scale[k] = 1.0
-            # no scaling where the marginal is at most q_v; division by zero is avoided
+            # the scale is 1 if the marginal is at most q_v; division by zero is avoided
             if end.marginal[k] > 0.0 and end.marginal[k] > end.labels.q[k]:
                 scale[k] = end.labels.q[k] / end.marginal[k]
     for k in range(outcomes.size):
-        # the smaller scale of the two ends satisfies both
+        # with the smaller of the two scales, no marginal exceeds q_v at either end
         factor = scratch.message[0][first[k]]
         if scratch.message[1][second[k]] < factor:
             factor = scratch.message[1][second[k]]
@@ -160,7 +160,7 @@ cdef void list_additions(Scratch* scratch, const ActiveOutcomes* outcomes,
     for j in range(outcomes.ends[0].labels.size):
         if left[j] <= 0.0:
             continue
-        # the product is zero where either lack is zero
+        # the product is zero if either lack is zero
         for k in range(outcomes.ends[1].labels.size):
             if right[k] > 0.0:
                 add_change(changes, outcomes, pair, j, k,
@@ -256,14 +256,14 @@ cdef void change_clique(CliqueGDMMState state, Py_ssize_t clique, double C,
         node = state.cliques._scope[state.cliques._first_node[clique] + j]
         for label in range(K):
             lack[j * K + label] = state._node_q(node, label)
-    # the smallest scale of all ends satisfies every end
+    # with the smallest scale of all ends, no marginal exceeds q_v at any end
     for k in range(outcomes.size):
         share = 1.0
         for j in range(order):
             label = j * K + outcomes.labels[k * order + j]
             node = state.cliques._scope[state.cliques._first_node[clique] + j]
             q = state._node_q(node, label - j * K)
-            # no scaling where the marginal is at most q_v; division by zero is avoided
+            # the scale is 1 if the marginal is at most q_v; division by zero is avoided
             if outcomes.marginal[label] > 0.0 and outcomes.marginal[label] > q:
                 scale = q / outcomes.marginal[label]
                 share = scale if scale < share else share
@@ -285,7 +285,7 @@ cdef void multiply_lacks(Py_ssize_t n_labels, Py_ssize_t order, const double* la
     cdef double head, part
     products[0] = total
     for j in range(order):
-        # backwards, so that no product is overwritten before it is read
+        # entries are written backwards, so that none is overwritten before it is read
         for a in range(n - 1, -1, -1):
             head = products[a] / total
             for b in range(n_labels - 1, -1, -1):

@@ -214,7 +214,7 @@ cdef class JointPoint:
         self.state._reserve(self.state._labels[ends[0]].size)
         proper_sum = self.sums(f, NULL)
         for k in range(self.first_cell[f], self.first_cell[f] + self.n_cells[f]):
-            # where the mass is zero, the divisor may be zero too
+            # if the mass is zero, the divisor may be zero, too
             mass = self.mass[k] * self.beta[below + self.place[1][k]]
             if mass > 0.0:
                 mass *= self.marginal[above + self.place[0][k]] / (

@@ -34,8 +34,8 @@ from sksstruct.utils._pointers cimport (
     const_doubles, const_intps, doubles, int32s, uint8s,
 )
 
-# Least curvature of a label, in units of C_i: a label without features and pairs has
-# none, and moves to the end of [0, 1] that its gain favors.
+# Least curvature of a label, in units of C_i: a label without features and pairs has no
+# curvature, and moves to the end of [0, 1] that its gain favors.
 cdef double LEAST_CURVATURE = 1e-9
 
 
@@ -137,7 +137,7 @@ cdef class LabelVisits(LabelSteps):
         return 0
 
     cdef int _begin_example(self, Py_ssize_t i) except -1 nogil:
-        """Score the labels of an example, and set the curvatures of steps for it."""
+        """Score the labels of an example, and set the curvatures of its steps."""
         cdef double least
         self._C = self.model._example_weights[i] / self.alpha
         least = LEAST_CURVATURE * self._C
@@ -318,8 +318,8 @@ cdef class LabelVisits(LabelSteps):
                 if other > label or (p == 0.0 and not self.model._y_true[i, other]):
                     continue
                 pair = self.graph.lists.partner_pair[place]
-                # where one label is on, s equals the other label's q, which avoids
-                # rounding
+                # if one label is on, s is set to the q of the other label, without
+                # rounding errors
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
                 low = high if q == 1.0 or p == 1.0 else low
@@ -344,7 +344,7 @@ cdef class LabelVisits(LabelSteps):
         return 0
 
     def load_scores(self, scores_):
-        """Set the scores of pairs, and recompute each label's sums of them."""
+        """Set the scores of pairs, and recompute the sums of scores of each label."""
         self.graph.load(const_doubles(scores_))
 
     # ---- certificates ----

@@ -59,8 +59,8 @@ cdef class LabelSteps:
         """Take steps of groups of labels towards z, then of single labels."""
         cdef Py_ssize_t k, n = 0
         cdef int32_t label
-        # Frank-Wolfe steps go towards z: ascent along single labels alone could stop
-        # where only moving several labels together improves the dual
+        # groups of labels are moved first: ascent along single labels alone could stop
+        # at a point that only moving several labels together improves
         for k in range(self._n_moving):
             label = self._moving[k]
             if self._local[label].target != self._local[label].q:
@@ -95,8 +95,8 @@ cdef class LabelSteps:
                     link = &self._links[j]
                     other = link.other
                     # the pair gains if its score is positive and both labels move in
-                    # the same direction, or if it is negative and they move in opposite
-                    # directions
+                    # the same direction, or if the score is negative and the labels
+                    # move in opposite directions
                     if self._waits[other] and link.score * d * (
                             self._local[other].target - self._local[other].q) > 0.0:
                         self._waits[other] = 0
@@ -112,7 +112,7 @@ cdef class LabelSteps:
         """Move one label up or down, if that improves the dual."""
         cdef double q = self._local[label].q, curvature = 0.0, d = 1.0
         cdef double first, slope, at_t, at_high = 0.0, t, low = 0.0, high = 1.0 - q
-        # the slopes of the two directions differ where an s is at a bound
+        # the slopes of the two directions differ if an s is at a bound
         first = self._slope_alone(label, d, 0.0, &curvature) if q < 1.0 else 0.0
         if first <= 0.0:
             d, high = -1.0, q
@@ -132,8 +132,8 @@ cdef class LabelSteps:
             if at_t < 0.0:
                 high, at_high = t, at_t
                 continue
-            # the search stops early: a short step improves the dual too, and slopes are
-            # costly
+            # the search stops early: a shorter step improves the dual, too, and slopes
+            # take time
             low, slope = t, at_t
             if slope <= SMALL * first or t == high:
                 break
@@ -256,7 +256,7 @@ cdef class LabelSteps:
             q = 0.0 if q < ZERO else (1.0 if q > 1.0 - ZERO else q)
             item.gain -= self._label_curvature * (q - item.q)
             item.q = q
-        # only after all q are updated, as an s depends on both labels of its pair
+        # every s is updated after all q, as an s depends on both labels of its pair
         for k in range(size):
             item = &self._local[self._group[k]]
             q = item.q

@@ -58,7 +58,7 @@ cdef int INNER_STEPS = 4
 # Projections of a visit end once no probability changes by more than this.
 cdef double LEAST_CHANGE = 1e-3
 # Least curvature of a variable, in units of C_i: a variable without features and pairs
-# has none, and all of its probability moves to the best label.
+# has no curvature, and all of its probability moves to the best label.
 cdef double LEAST_CURVATURE = 1e-9
 # Number of arrays in the scratch.
 cdef int N_ARRAYS = 7
@@ -130,7 +130,7 @@ cdef class GDMMState:
         free(self._scratch.memory)
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil:
-        """Give the scratch a capacity of n outcomes; growing discards its contents."""
+        """Give the scratch a capacity of n outcomes; its contents may be lost."""
         cdef Scratch* scratch = &self._scratch
         cdef Py_ssize_t capacity
         if n <= scratch.capacity:
@@ -311,7 +311,7 @@ cdef class GDMMState:
         for k in range(1, labels.size):
             best = gain[k] if gain[k] > best else best
         self.calls += 1
-        # `find_label` changes `best` only if it finds a label above it
+        # `find_label` changes `best` only if there is a label with a larger gain
         self.model.find_label(variable, part, labels.size, labels.label, best, &label,
                               &best)
         # a factor that was never visited has q = 1 for its observed label, at place 0
@@ -353,7 +353,7 @@ cdef class GDMMState:
 
     cdef int _visit_variable(self, Py_ssize_t variable, double C,
                              double part) except -1 nogil:
-        """Solve (25) for a variable, after asking its oracle for one more label."""
+        """Solve (25) for a variable, after activating at most one label."""
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef double* target
         cdef double* change
@@ -405,9 +405,9 @@ cdef class GDMMState:
 
     cdef int _find_pair(self, Py_ssize_t pair, bint linear, double floor,
                         Outcome* outcome) except -1 nogil:
-        """Ask the oracle of the loaded pair for an outcome with a gain above floor.
+        """Call the oracle of the loaded pair for an outcome with a gain above floor.
 
-        Returns whether there is one, which is then written to `outcome`.
+        Returns whether there is such an outcome, which is written to `outcome`.
         """
         cdef Messages messages[2]
         cdef ActiveLabels* labels
@@ -520,7 +520,7 @@ cdef class GDMMState:
 
     cdef int _visit_pair(self, Py_ssize_t pair, double C,
                          bint linear) except -1 nogil:
-        """Take steps towards (25) for a pair, after asking its oracle."""
+        """Take steps towards (25) for a pair, after calling its oracle."""
         cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef double* previous
         cdef double curvature, largest

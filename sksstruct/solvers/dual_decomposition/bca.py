@@ -129,7 +129,7 @@ class BCARun:
         )
 
     def one_pass(self):
-        """Visit all examples in a random order, and evaluate if it is time."""
+        """Visit all examples in a random order, and evaluate if a check is due."""
         state, loop, without_pairs = self.state, self.loop, self.alone
         order = self.rng.permutation(self.model.n_examples).astype(np.intp)
         state.gap = 0.0

@@ -89,8 +89,8 @@ _FIRST_EVALUATION = 5
 # all these outcomes together add only a small fraction of the target to the gap.
 _IGNORE = 0.1
 # Outcomes whose gain is less than this multiple of the relative gap times their loss
-# stay inactive too: far from the optimum, most of them would soon have q = 0 again, but
-# cost time in every visit.
+# stay inactive, too: far from the optimum, most of these outcomes would soon have q = 0
+# again, but would take time in every visit.
 _IGNORE_GAP = 1.0
 # Before the first gap is known, outcomes whose gain is less than this fraction of their
 # loss stay inactive; later the fraction from the gap is at most this value.
@@ -129,7 +129,7 @@ class FactorSolver(Solver):
     required_oracles = ("factors",)
 
     def layout(self, model: BoundModel) -> Any:
-        # factors have weights of their own, not necessarily those of the model's pairs
+        # the flat weights are those of the factors, whose layout may be different
         return factor_model(model)
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
@@ -381,7 +381,7 @@ class GDMMRun:
         return {"factors": state}
 
     def one_pass(self):
-        """Carry out steps 1 and 2 of Algorithm 1, and evaluate if it is time."""
+        """Carry out steps 1 and 2 of Algorithm 1, and evaluate if a check is due."""
         self.step()
         self.loop.calls = self.state.calls
         status = self.final_status()

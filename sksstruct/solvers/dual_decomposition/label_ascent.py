@@ -72,7 +72,7 @@ class LabelAscent(LabelVisits):
         """Return s, of shape (n_examples, n_pairs); for tests of few pairs."""
         q = self._probabilities
         first, second = self.model.pairs.T
-        # correct for all pairs except open ones, which `read_open` overwrites
+        # the product is s of all pairs except open pairs, which `read_open` overwrites
         out = np.ascontiguousarray(q[:, first] * q[:, second])
         self.read_open(out)
         return out

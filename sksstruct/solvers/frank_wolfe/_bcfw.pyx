@@ -279,7 +279,7 @@ cdef class BCFWKernel(Blocks):
                                        self._average_factor())
 
     cdef void _set_loss(self, Py_ssize_t i, double loss) noexcept nogil:
-        """Set the loss of a block's mixture, and with it the dual's linear term."""
+        """Set the loss of a block's mixture, and update the linear term of the dual."""
         cdef double change = self.model._example_weights[i] * (loss - self.losses[i])
         self.losses[i] = loss
         self.loss += change

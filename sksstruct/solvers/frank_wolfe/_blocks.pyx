@@ -230,7 +230,7 @@ cdef class Blocks:
     # ---- adding labelings ----
 
     def add_known(self, labelings_):
-        """Append a labeling to every block that does not have it yet.
+        """Append a labeling to each block that does not have this labeling yet.
 
         The labelings follow each other in the order of the blocks.
         """
@@ -483,7 +483,7 @@ cdef int _set_scratch(Blocks self, Py_ssize_t capacity) except -1:
     """Enlarge the scratch of a visit, and keep the values of labelings."""
     scratch = aligned_zeros(3 * capacity)
     cdef double* value = doubles(scratch)
-    # a visit that appends a labeling has evaluated all others before
+    # a visit that appends a labeling has evaluated the block's other labelings before
     if self.scratch_capacity:
         memcpy(value, self.value, self.scratch_capacity * sizeof(double))
     self._scratch, self.scratch_capacity = scratch, capacity
@@ -542,7 +542,7 @@ cdef void _remove(Blocks self, Block* block, Py_ssize_t size,
 
 cdef void _replace_in_gram(Blocks self, Block* block, Py_ssize_t removed,
                            Py_ssize_t last) noexcept nogil:
-    """Overwrite a row and column of the Gram matrix with the last ones."""
+    """Overwrite a row and a column of the Gram matrix with the last row and column."""
     cdef Py_ssize_t k, width = block.capacity
     for k in range(block.n_labelings):
         block.gram[removed * width + k] = block.gram[last * width + k]

@@ -20,8 +20,8 @@ _MOST_CAPACITY = 2**24
 def export(kernel):
     """Return the dual variables of a `BCFWKernel` as flat arrays; see `restore`."""
     means = bool(kernel.use_means)
-    # flat arrays, as few large pieces are pickled and compared faster than many small
-    # ones
+    # arrays are flat, as few large arrays are pickled and compared faster than many
+    # small arrays
     counts = np.empty(kernel.model.n_examples, dtype=np.intp)
     kernel.read_counts(counts)
     lengths = counts if means else counts * kernel.model.sizes

@@ -80,7 +80,7 @@ class PathCertificate:
         return self.gap + self.loss - self.alpha * self.square
 
     def gap_at(self, alpha):
-        """Return the gap of w at another alpha, and the share of the duals for it."""
+        """Return the gap of w at another alpha, and the best share of the duals."""
         # the squared norm of alpha w
         u = self.alpha * (self.alpha * self.square)
         if alpha == 0.0:
@@ -207,7 +207,7 @@ class Path:
         self.n_passes = 0
 
     def start(self):
-        """Move to the largest breakpoint (Algorithm 6), and certify it."""
+        """Move to the largest breakpoint (Algorithm 6), and certify the weights."""
         state, epsilon = self.state, self.epsilon
         if self.relative:
             # a fraction of the optimum, which is at least the objective at w = 0

@@ -73,7 +73,7 @@ cdef inline const double* _scatter_line(unsigned int mask, const double* values,
 
 cdef inline double* _append_line(unsigned int mask, const double* line,
                                  double* values) noexcept nogil:
-    """Append the entries of a line to `values`; return the next free place."""
+    """Append the entries of a line to `values`; return the place after them."""
     cdef Py_ssize_t k
     if mask == FULL:
         for k in range(LINE):
@@ -341,7 +341,7 @@ def take_back(vector_, origin_, marks_, double factor, Py_ssize_t width, rows_, 
 
 
 def pack(vector_, lines_, masks_, values_):
-    """Write a dense vector as a sparse one; return its numbers of lines and entries."""
+    """Write a dense vector in sparse form; return the numbers of lines and entries."""
     cdef const double* vector = const_doubles(vector_)
     cdef int32_t* lines = int32s(lines_)
     cdef unsigned char* masks = uint8s(masks_)

@@ -246,9 +246,9 @@ class Block:
         return self._rng_of(turn.seed, turn.round, self.number)
 
     def order(self, turn):
-        """Return the examples in the order of a pass, the same for all rounds of it."""
+        """Return the examples in the order of a pass, the same in all its rounds."""
         key = turn.seed, turn.number, self.number, 1 + turn.known
-        # cached for the other rounds of the pass
+        # the order is cached for the other rounds of the pass
         if self._order is None or self._order[0] != key:
             order = self._rng_of(*key).permutation(self.model.n_examples)
             self._order = key, order.astype(np.intp)

@@ -1,4 +1,4 @@
-"""L-BFGS over blocks: each block computes its loss and gradient, which are added.
+"""L-BFGS over blocks: the losses and gradients that blocks compute are added.
 
 Blocks have no state. A lost block is made again, and only the call in which it was lost
 is repeated.

@@ -395,7 +395,7 @@ class Run:
         return self.loop.run(self.one_pass, self.look, None, self._weights_now)
 
     def one_pass(self):
-        """Make a pass; return whether it changed nothing."""
+        """Make a pass; return whether the run has stalled."""
         loop, rounds = self.loop, self.rounds
         self.average.plan(loop.n_iter, self.check_at)
         stalled = rounds.one_pass(loop.n_iter)
@@ -403,7 +403,7 @@ class Run:
             self.look(stalled)
             self.check_at = next_check(loop, self.solver.check_every)
             if self.solver.check_every == "auto":
-                # checks are cheap compared with many passes over known labelings
+                # checks take little time compared with many passes over known labelings
                 most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
                 self.check_at = min(self.check_at, loop.n_iter + most)
         self.stalled = stalled and rounds.complete

@@ -129,7 +129,7 @@ class Rounds:
         """Let all blocks make their visits, and add their changes to the weights."""
         total = TreeSum(self.executor.n_blocks, halves=True)
         v = self._snapshot()
-        # no time limit within a round, as all blocks have to finish it
+        # no time limit applies within a round, as all blocks have to finish the round
         with until(math.inf):
             steps = self._change(
                 "advance", v, self.scaling.value, turn, self._changed, total=total

@@ -199,7 +199,7 @@ class Catalyst:
                 if residual <= allowed or idle == IDLE or count == MOST_EPOCHS:
                     break
                 if not self.fixed and not residual < before:
-                    self.smoothness *= 2.0  # the steps are too long to contract
+                    self.smoothness *= 2.0  # the steps were too long
                 before = residual
             self._epoch(mu, ridge, linear)
             count += 1

@@ -79,7 +79,7 @@ def steepness(EntropyDual dual, order_, Workspace workspace):
     cdef Clock clock = Clock()
     with nogil:
         for k in range(n):
-            # if time is short, a few examples give a good estimate
+            # after the time limit, the examples so far are enough for an estimate
             if clock.late():
                 break
             i = order[k]
@@ -205,7 +205,7 @@ cdef class DualAscentVisits:
 
     @cython.final
     cdef int _leave_certain(self, Py_ssize_t i) except -1 nogil:
-        """Take a step from a single labeling, where the entropy has infinite slope.
+        """Take a step from a single labeling, at which the entropy has infinite slope.
 
         The trial distribution adds an advantage to the scores of the observed labels.
         Some advantage increases the dual: it lies between values that make the observed

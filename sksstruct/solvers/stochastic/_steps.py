@@ -76,7 +76,7 @@ class StepLength:
         if before >= 0.0:
             best = 0.0  # the path is mostly noise
         else:
-            # the best fraction of the path, if the objective is quadratic along it
+            # the best fraction of the path, if the objective is quadratic on the path
             best = before / (before - after) if after > before else np.inf
         power = max(_POWER, min(1.0, _EARLY / self.epochs))
         self.rate *= np.clip(best / _SHARE_OF_BEST, 1.0 / _CHANGE, _CHANGE) ** power

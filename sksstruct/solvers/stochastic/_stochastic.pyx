@@ -36,8 +36,7 @@ cdef inline void prefetch(BoundModel model, const Py_ssize_t* order, Py_ssize_t 
 
 @cython.final
 cdef class Bounds:
-    """Bounds of the weights `index`, which lie in `rows`; steps are clipped to them.
-    """
+    """Bounds of the weights `index`, which lie in `rows`, for clipping after steps."""
 
     cdef Py_ssize_t n_bounds, n_rows
     cdef const Py_ssize_t* index
@@ -123,7 +122,7 @@ cdef class Steps:
         clock.check()
 
     cdef int _shrink(self, double factor) except -1 nogil:
-        """Multiply the weights by a factor, or by zero if it is not positive."""
+        """Multiply the weights by a factor, or by zero if the factor is below SMALL."""
         if factor < SMALL:
             # with rates 1 / (alpha t), the first step has factor zero
             with gil:
@@ -133,7 +132,7 @@ cdef class Steps:
         return 0
 
     cdef int _count_iterate(self, double weight) except -1 nogil:
-        """Clip the iterate after a step; count it with a weight in the average."""
+        """Clip the iterate after a step; count the iterate in the average."""
         if self.bounds is not None:
             self.bounds.project(self.iterate, self.scale, self.scale_sum)
         self.steps += 1.0

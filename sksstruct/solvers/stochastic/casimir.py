@@ -253,7 +253,7 @@ class CasimirRun(EpochsRun):
 
     def _look_last(self):
         """Report the weights that the last pass reached."""
-        # if the first step was interrupted, the weights within it are reported
+        # after an interrupt in the first step, the present weights are reported
         if self.catalyst.k > 1:
             self.w[:] = self.catalyst.w
         if not np.isfinite(self.w @ self.w):
@@ -282,9 +282,9 @@ class CasimirRun(EpochsRun):
             return
         idle = self.steps is None and reached == self._progress_state()
         self.idle = self.idle + 1 if idle else 0
-        # Extrapolation may let the objective rise temporarily. If it rises far above
-        # its first value, or makes no progress for several passes, the steps are too
-        # long.
+        # Extrapolation may let the objective rise temporarily. If the objective rises
+        # far above its first value, or does not fall for several passes, the steps are
+        # too long.
         if (
             not np.isfinite(size)
             or self.value > 2.0 * self.first

@@ -20,7 +20,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 def bounds_of(box, row_size=1):
-    """Return the `Bounds` of a `Box` for kernels of rows of weights; None for None."""
+    """Return the `Bounds` of a `Box` for kernels of rows of weights, or None."""
     if box is None:
         return None
     index = box.index.astype(np.intp)

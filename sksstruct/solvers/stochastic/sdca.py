@@ -76,7 +76,7 @@ STEEP = 20.0
 STEEPNESS_EXAMPLES = 500
 # kappa is halved if the gap of the inner problem is less than this fraction of the gap.
 INNER_PART = 0.4
-# kappa is doubled if the objective exceeds this multiple of the lowest so far: with
+# kappa is doubled if the objective exceeds this multiple of its lowest value: with
 # tiny alpha and weak kappa, steps undo the gains of other examples.
 RISEN = 1.1
 

@@ -118,7 +118,8 @@ class DescentLoop(Loop):
         if min(self.gap, self.residual) <= self.target:
             return True
         # the error falls as 1 / t, so that the second half of the passes gained about
-        # as much as is left to gain; single passes tell little, as averages restart
+        # as much as is left to gain; single passes are not compared, as averages
+        # restart
         half = len(self.values) // 2
         if half < PERIOD or not self.primal < self.values[0]:
             return False
@@ -263,7 +264,7 @@ class Descent(SolverRun):
                 while abs(power) < POWERS and (new_value := value(power + step)) < best:
                     best, power = new_value, power + step
             except OutOfTime:
-                # out of time: the best length so far is used
+                # after the time limit, the best length so far is used
                 break
             if power != first_power:
                 break
