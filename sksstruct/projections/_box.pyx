@@ -147,8 +147,8 @@ cdef Reach reach(const Problem* p) noexcept nogil:
     cdef double normal, at_lower, at_upper, least = 0.0, most = 0.0
     cdef double least_size = 0.0, most_size = 0.0, low, high
     for i in range(p.size):
-        # sums in local variables, as compilers load and store the fields of a struct in
-        # each iteration
+        # sums are local variables, as compilers would load and store the fields of a
+        # struct in each iteration
         normal, at_lower, at_upper = normal_of(p, i), lower_of(p, i), upper_of(p, i)
         # entries with a_i = 0 add nothing; 0 times an infinite bound would be NaN
         if normal == 0.0:

@@ -426,6 +426,6 @@ class Objective:
             self.best_dual = self.loss.dual_value(x, self.alpha)
         loop.weights, loop.dual = x, self.best_dual
         if self._all_weights is not None:
-            # in place, as the run has ended
+            # the vector of all weights is reused, as the run has ended
             self._all_weights[self._existing] = x
             loop.weights = self._all_weights

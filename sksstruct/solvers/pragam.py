@@ -157,7 +157,7 @@ class Pragam(Solver):
                 part, places = part
                 new = ExcessiveGap(self, part, alpha)
                 new.first_step()
-                # assigned together, so that an interrupt leaves consistent variables
+                # all are assigned together, so that an interrupt leaves a valid state
                 x, index, run = x.copy(), places, new
 
         loop.dual = 0.0  # dual value of the center, at which w = 0
@@ -196,7 +196,7 @@ class ExcessiveGap:
             size = float(np.vdot(change, change))
             u_change = space.combine(trial) - u
             u_square = float(u_change @ u_change)
-            # two divisions, as alpha times size may underflow to zero
+            # there are two divisions, as alpha times size may underflow to zero
             self.L = max(u_square / size / self.alpha, 1e-12) if size > 0.0 else 1.0
             if not np.isfinite(self.L):
                 raise ValueError(f"training broke down: the dual overflows. {SCALING}")
@@ -248,7 +248,7 @@ class ExcessiveGap:
         w = (1.0 - tau) * self.w + tau * w_beta
         slopes = (1.0 - tau) * self.slopes + tau * slopes
         mu = (1.0 - tau) * self.mu
-        # assigned together, so that an interrupt leaves a consistent state
+        # all are assigned together, so that an interrupt leaves a valid state
         self.w, self.slopes, self.x, self.u, self.mu = w, slopes, x, u, mu
         self.k += 1
 

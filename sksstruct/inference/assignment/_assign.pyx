@@ -96,13 +96,13 @@ cdef bint assign(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scores,
             return False
         last = labels.remaining[first]
         least = labels.length[last]
-        # dual update: all pairs on the path become tight
+        # prices change so that each pair on the path has the sum of its prices as score
         labels.row_price[start] += least
         for k in range(first + 1, n_columns):
             column = labels.remaining[k]
             labels.row_price[labels.row[column]] += least - labels.length[column]
             labels.column_price[column] -= least - labels.length[column]
-        # augment: each row on the path moves to the next column of the path
+        # each row on the path moves to the next column of the path
         while True:
             row = labels.before[last]
             labels.row[last] = row

@@ -281,7 +281,7 @@ cdef class AssignmentSearch(BestFirst):
         self._limit, self._n_reached = limit, 0
         self._leave_row(part, start, 0.0)
         while done < self._n_reached:
-            # nodes with final lengths are in front
+            # nodes with final lengths come first in the list of reached nodes
             place = done
             for k in range(done + 1, self._n_reached):
                 if self._length[self._reached[k]] < self._length[self._reached[place]]:

@@ -435,8 +435,8 @@ class GradientSolver(Solver):
         return (smoothing.oracle,)
 
     def adapt(self, model: BoundModel) -> None:
-        # entropy smoothing if the model has no top-K oracle, or K labelings are not
-        # enough
+        # entropy smoothing is used if the model has no top-K oracle, or if K labelings
+        # are not enough
         if "hinge" not in self.losses or "exp" not in model.oracles:
             return
         if "topk" not in model.oracles or model.prefers_sums:

@@ -167,7 +167,7 @@ class Loop(Progress):
         if weights is None:
             return
         if self.weights is not None and len(self.weights) == len(weights):
-            # in place, as a second copy of a large vector would take much memory
+            # the old copy is overwritten, as large vectors take much memory
             self.weights[...] = weights
         else:
             # the model may have added weights of pairs since the last report

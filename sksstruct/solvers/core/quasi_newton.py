@@ -93,7 +93,7 @@ class Pairs:
         return len(self._order)
 
     def append(self, step, direction, change, curvature):
-        """Add a pair, which replaces the oldest one if the memory is full.
+        """Add a pair, which replaces the oldest pair if the memory is full.
 
         Parameters
         ----------

@@ -92,7 +92,7 @@ cdef class AwayGDMMState(GDMMState):
             pass
 
     def update(self, double eta):
-        """Update the multipliers, by a shorter step if the minimization lags behind.
+        """Update the multipliers, by a shorter step if the point is far from optimal.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ cdef class AwayGDMMState(GDMMState):
             return 0
         for basis in range(self.n_bases):
             self._coefficients[basis] *= 1.0 - step
-        # the coefficients of all other bases are zero
+        # a step of 1 makes the coefficients of all other bases zero
         if step == 1.0:
             self.n_bases = 0
         self._add_basis(step)
@@ -274,7 +274,7 @@ cdef class AwayGDMMState(GDMMState):
         cdef double weight
         cdef double* gains
         self._set_offsets()
-        # gains in units of the objective, as a basis has outcomes in all examples
+        # gains are in units of the objective, as a basis has outcomes in all examples
         for i in range(self.model.n_examples):
             weight = self.model._example_weights[i]
             for variable in range(self.model._first_variable[i],
@@ -393,7 +393,7 @@ cdef class AwayGDMMState(GDMMState):
         for variable in range(self.model.n_variables):
             direction = &self._direction[self._offsets[variable]]
             for k in range(self._labels[variable].size):
-                # the residual of each pair of this variable changes by as much
+                # the change of q_v counts for each pair of this variable
                 self._square_moved += self._labels[variable].degree * (
                     step * direction[k]) ** 2
         return 0

@@ -118,7 +118,7 @@ cdef class BinaryBlocks:
         cdef double curvature = self._C * self.model.label_norm(self._example)
         cdef double least = LEAST_CURVATURE * self._C, gain, q
         curvature = curvature if curvature > least else least
-        # all scores in one call, as steps of labels without pairs are independent
+        # one call computes all scores, as steps of labels without pairs are independent
         self.model.label_scores(self._example, 0, L, self._score)
         self.calls += L
         for label in range(L):

@@ -317,7 +317,7 @@ cdef class CliqueGDMMState(GDMMState):
         """Return lambda of every label at all ends of all cliques, as a flat array."""
         cdef Py_ssize_t clique, k, n_written = 0, size
         cdef Py_ssize_t n_ends = self.cliques._first_node[self.cliques.n_cliques]
-        # with one spare entry, so that a model without cliques does not make an empty
+        # one entry is spare, so that a model without cliques does not make an empty
         # buffer
         cdef double[::1] out = np.empty(n_ends * self.cliques.n_labels + 1)
         for clique in range(self.cliques.n_cliques):

@@ -67,7 +67,7 @@ def feasible_changes(GDMMState state):
     # the number of changes is bounded first, so that the arrays need not grow
     for pair in range(state.model.n_pairs):
         limit += most_changes(&state._outcomes[pair])
-    # with one spare entry, so that a list without changes does not make empty buffers
+    # one entry is spare, so that a list without changes does not make empty buffers
     cdef Py_ssize_t[::1] pairs = np.empty(limit + 1, dtype=np.intp)
     cdef int32_t[:, ::1] labels = np.empty((2, limit + 1), dtype=np.int32)
     cdef double[::1] amounts = np.empty(limit + 1)

@@ -236,8 +236,8 @@ cdef class LabelVisits(LabelSteps):
                 link = &self._links[n]
                 link.pair, link.other = graph.partner_pair[place], other
                 link.score, link.twin = graph.score[place], -1
-                # correct if at most one of the two labels is open; open pairs are set
-                # below
+                # this s is right if at most one of the two labels is open; s of open
+                # pairs is set below
                 link.both = item.q * self._local[other].q
                 # a moving partner that comes before this label has links already
                 if other < self._moving[k] and (

@@ -20,7 +20,7 @@ from sksstruct.inference.cuts._reduced_roof cimport together
 # Largest number of iterations of a line search, which ends at the left end of its
 # interval: a step that improves the dual, however early the search stops.
 cdef int MOST_STEPS = 12
-# The search ends once the derivative is this fraction of the initial one.
+# The search ends once the derivative is this fraction of the initial derivative.
 cdef double SMALL = 1e-2
 # Probabilities this close to 0 or 1 are set to 0 or 1.
 cdef double ZERO = 1e-12
@@ -121,8 +121,8 @@ cdef class LabelSteps:
             return
         slope = first
         for _step in range(MOST_STEPS):
-            # Newton's step until a point beyond the maximum is known, then false
-            # position
+            # steps are Newton's until a point beyond the maximum is known, and then
+            # those of false position
             if at_high < 0.0:
                 t = low + slope * (high - low) / (slope - at_high)
             else:

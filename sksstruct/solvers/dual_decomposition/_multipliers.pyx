@@ -38,7 +38,7 @@ def scaled_multipliers(GDMMState state):
     for end in range(n):
         first[end + 1] = first[end] + known_labels(
             &state._outcomes[end // 2].ends[end % 2])
-    # with one spare entry, so that a model without pairs does not make an empty buffer
+    # one entry is spare, so that a model without pairs does not make an empty buffer
     cdef int32_t[::1] labels = np.empty(first[n] + 1, dtype=np.int32)
     cdef double[::1] values = np.empty(first[n] + 1)
     with nogil:

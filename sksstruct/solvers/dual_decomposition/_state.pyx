@@ -115,8 +115,8 @@ cdef class GDMMState:
         memset(self._active_factors, 0, n_factors + 1)
         # `_reserve` enlarges the scratch later for larger factors
         self._reserve(16)
-        # variables first: `total` counts the pairs of a variable, and pairs point to
-        # variables
+        # variables come first: `total` counts the pairs of a variable, and pairs point
+        # to variables
         for pair in range(m):
             for side in range(2):
                 self._labels[model._pairs[pair, side]].degree += 1
@@ -135,7 +135,7 @@ cdef class GDMMState:
         cdef Py_ssize_t capacity
         if n <= scratch.capacity:
             return 0
-        # twice the need, as later factors may be slightly larger
+        # the capacity is twice the need, as later factors may be slightly larger
         capacity = 2 * n
         # the offsets of all arrays change, so that their contents are lost
         resize(<void**> &scratch.memory, N_ARRAYS * capacity * sizeof(double))

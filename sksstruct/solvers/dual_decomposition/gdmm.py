@@ -502,8 +502,8 @@ def _has_cliques(model):
 class BinaryGDMMRun(GDMMRun):
     """A run on binary labels and pairs of them: Algorithm 3."""
 
-    # smaller than for other models: a pass reads few pairs, while an evaluation counts
-    # every pair as four scores
+    # the interval is smaller than for other models: a pass reads few pairs, while an
+    # evaluation counts every pair as four scores
     evaluation_interval = 2.0
 
     def further_steps(self):

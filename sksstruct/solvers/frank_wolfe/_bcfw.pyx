@@ -206,7 +206,7 @@ cdef class BCFWKernel(Blocks):
         """
         cdef Py_ssize_t i
         cdef double best, true_value, mixture_value, gap
-        # scratch of this call, as threads would share the scratch of visits
+        # each call has its own scratch, as threads would share the scratch of visits
         labeling = aligned_zeros(self.model.max_size, "i4")
         cdef int32_t* y = int32s(labeling)
         cdef double* hinge = doubles(hinge_)

@@ -410,7 +410,7 @@ cdef int _add_observed(Blocks self, Py_ssize_t i) except -1:
 
 cdef int _apply_difference(Blocks self, Py_ssize_t i) except -1:
     """Add the prepared change mu_i(y_i) - mu_i of a block to w."""
-    # factor 0 for the average, which a starting point does not enter
+    # the factor of the change in u is 0, as starting points are not averaged
     return self.model.apply_change(
         self.workspace, i, self.weights,
         self.model._example_weights[i] / self.alpha, 0.0)
@@ -546,7 +546,7 @@ cdef void _replace_in_gram(Blocks self, Block* block, Py_ssize_t removed,
     cdef Py_ssize_t k, width = block.capacity
     for k in range(block.n_labelings):
         block.gram[removed * width + k] = block.gram[last * width + k]
-    # the rows first, so that the diagonal entry is copied twice, correctly
+    # the row is copied first, so that the new diagonal entry is right
     for k in range(block.n_labelings):
         block.gram[k * width + removed] = block.gram[k * width + last]
 
@@ -556,7 +556,7 @@ cdef int _reserve_keys(Blocks self, Block* block, Py_ssize_t needed) except -1 n
     cdef Py_ssize_t capacity = block.key_capacity
     if needed <= capacity:
         return 0
-    # at least doubled, for the same reason as in `_widen`
+    # the capacity is at least doubled, for the same reason as in `_widen`
     capacity = needed if needed > 2 * capacity else 2 * capacity
     block.keys = <int32_t*> self.arena.grow(
         block.keys, block.n_keys * sizeof(int32_t), capacity * sizeof(int32_t))

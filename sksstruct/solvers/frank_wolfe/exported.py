@@ -70,7 +70,7 @@ def snapshot(kernel):
         return state
     capacities, sizes = np.empty((2, kernel.model.n_examples), dtype=np.intp)
     kernel.read_gram_sizes(capacities, sizes)
-    # with one spare entry, so that the array is never empty
+    # one entry is spare, so that the array is never empty
     grams = np.zeros(int((sizes**2).sum()) + 1)
     kernel.read_grams(grams)
     return {

@@ -281,7 +281,7 @@ class Block:
         with self.lender.lend(v, turn.round, changed) as weights:
             step = self._visit(weights, self.alpha / sigma, turn)
             if weights.marks is None:
-                # a new vector, as the lent weights will be overwritten
+                # the change is a new vector, as the lent weights will be overwritten
                 change = compress((weights.v - v) * (1.0 / sigma))
             else:
                 width = self.lender.outline.width

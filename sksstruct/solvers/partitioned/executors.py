@@ -19,7 +19,7 @@ from joblib import effective_n_jobs
 
 
 class Executor:
-    """Base of all executors: subclasses implement `place` and `_run`.
+    """Base of all executors: subclasses implement `place`, `call` and `rebuild`.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ def merge(first, second):
     lines, masks, values : ndarray
         Lines, masks and entries of the sum.
     """
-    # an upper bound of the size: unused entries stay unwritten
+    # the arrays have an upper bound of the size: unused entries stay unwritten
     out = empty_lines(len(first[0]) + len(second[0]), len(first[2]) + len(second[2]))
     return first_of(out, *_lines.merge(first, second, *out))
 
@@ -91,7 +91,7 @@ def take_back(vector, origin, marks, factor, width):
     """
     rows = np.empty(_lines.count_marks(marks), dtype=np.int32)
     max_lines = len(rows) * (width // LINE + 2)
-    # an upper bound of the size: unused entries stay unwritten
+    # the arrays have an upper bound of the size: unused entries stay unwritten
     out = empty_lines(max_lines, min(max_lines * LINE, len(vector)))
     counts = _lines.take_back(vector, origin, marks, factor, width, rows, *out)
     return first_of(out, *counts)

@@ -179,7 +179,7 @@ class Rounds:
         if w is self.weights.v:
             w = self._snapshot()
         elif self.executor.loses_blocks:
-            # a copy, as the call may be repeated, and w changes in place
+            # w is copied, as the call may be repeated, and w changes in place
             w = w.copy()
         checks = self._change("check", w)
         self.calls += self.outline.n_examples

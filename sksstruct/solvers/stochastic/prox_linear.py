@@ -142,7 +142,7 @@ class ProxLinearRun(SolverRun):
             self.w = start.copy()
         self.loop = Loop(solver, alpha, options)
         first, diameter = self._objective(self.w), self.loss.diameter
-        # the objective cannot be negative, so that zero is optimal
+        # the objective cannot be negative, so that an objective of zero is optimal
         self.loop.report(first, self.w, 0.0 if first < LEAST_SCALE else -np.inf)
         self.loop.scale = self.loop.primal
         self.mu = 0.0

@@ -63,7 +63,7 @@ COST_OF_WEIGHT = 55.0
 # second, and L-BFGS reaches any tolerance.
 LITTLE = 5e5
 # L-BFGS needs more iterations than SDCA needs passes if there are many examples. The
-# ratio is modeled as the cube root of the number of examples over this.
+# ratio is modeled as the cube root of the number of examples divided by this.
 EXAMPLES_ROOT = 4.0
 # Lower bound of this ratio.
 FEWEST = 1.0

@@ -101,8 +101,7 @@ class SGD(GradientSolver):
         return tuple(name for name in super().asks_for(model) if name != "nonlinear")
 
     def losses_of(self, model: BoundModel) -> tuple[str, ...]:
-        # nonlinear scores make no loss convex, so that subgradients of the hinge are
-        # allowed
+        # with nonlinear scores no loss is convex, so that the hinge is allowed, too
         return ("hinge", "smooth") if "nonlinear" in model.oracles else self.losses
 
     def _solve(self, model, alpha, options):
