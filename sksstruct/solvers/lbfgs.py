@@ -27,8 +27,7 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.progress import Status
 
-# First step, as a fraction of the step at which the linearized objective is zero: a
-# parabola whose least value is zero has its minimum at half of that step.
+# First step, as a fraction of the step at which the linearized objective is zero.
 _FIRST = 0.5
 # The objective is flat if the later half of the iterations has gained less than this
 # fraction of the tolerance.
@@ -371,7 +370,7 @@ class Objective:
         size = float(np.abs(x).sum())
         # Convexity bounds the optimum: f(v) is at least f(x) + <f'(x), v - x>, and the
         # minimum over v of this bound plus the penalties has a closed form. With only
-        # the l1 penalty, the norm of the optimal v is at most P(x) / l1.
+        # the l1 penalty, |v|_1 at the optimum is at most P(x) / l1.
         excess = np.maximum(np.abs(slope) - self.l1, 0.0)
         bound = float(np.max(excess, initial=0.0)) * primal / self.l1
         if self.alpha > 0.0:

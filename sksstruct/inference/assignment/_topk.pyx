@@ -316,8 +316,7 @@ cdef class AssignmentSearch(BestFirst):
             elif before >= self.n_rows:
                 node = before - self.n_rows
             else:
-                # the row takes the column of this node, or no column if the node is a
-                # row
+                # the row takes the column `node`, or none if the node is no column
                 next_node = labeling[before]
                 labeling[before] = <int32_t> min(node, n)
                 if before == start:

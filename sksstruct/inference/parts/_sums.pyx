@@ -197,7 +197,7 @@ cdef void pass_columns(bint logs, const Scratch* s, const double* grid,
 
 cdef double load_grid(bint logs, const Scratch* s, const double* values,
                       double* out) noexcept nogil:
-    """Write values and return 0, or exponentials divided by the largest and its log."""
+    """Write values and return 0, or exp(value - maximum) and return the maximum."""
     cdef double low
     if logs:
         memcpy(out, values, s.cells * sizeof(double))

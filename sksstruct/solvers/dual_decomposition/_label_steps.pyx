@@ -121,8 +121,8 @@ cdef class LabelSteps:
             return
         slope = first
         for _step in range(MOST_STEPS):
-            # steps are Newton's until a point beyond the maximum is known, and then
-            # those of false position
+            # Newton's method is used until a point beyond the maximum is known, and
+            # false position afterwards
             if at_high < 0.0:
                 t = low + slope * (high - low) / (slope - at_high)
             else:

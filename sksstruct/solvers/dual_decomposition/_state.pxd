@@ -10,7 +10,7 @@ from sksstruct.utils._arena cimport Arena
 
 cdef struct Scratch:
     # Arrays of one visit, with an entry for each active outcome of a pair or label of a
-    # variable, and two spare entries: the visit may activate one more.
+    # variable, and two spare entries: a visit may activate one more outcome or label.
     Py_ssize_t capacity
     # the allocation that all arrays below share
     double* memory

@@ -52,7 +52,7 @@ _fill_tables()
 # ---- one line ----
 
 cdef inline Py_ssize_t _place(int32_t line) noexcept nogil:
-    """Return the first entry of a line."""
+    """Return the number of the first entry of a line."""
     return <Py_ssize_t> line * LINE
 
 

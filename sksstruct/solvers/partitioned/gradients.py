@@ -63,7 +63,7 @@ class GradientBlock:
 
 
 class SummedLoss:
-    """The mean of smooth losses over all blocks, in place of a loss of `Objective`.
+    """The mean of smooth losses over all blocks, as the loss of an `Objective`.
 
     Parameters
     ----------
