@@ -14,7 +14,9 @@ _ROOM = 64
 
 
 class OnlineChain:
-    """Buffers of the positions of a chain whose results have not been returned.
+    """Chain decoded position by position, with buffers of its pending positions.
+
+    A position is pending until `push` or `flush` returns its result.
 
     Parameters
     ----------
@@ -23,12 +25,14 @@ class OnlineChain:
     transitions : ndarray of shape (n_labels, n_labels)
         Scores of pairs of labels, from -> to; -inf forbids a pair.
     lag : int
-        Largest number of further positions that a position waits for; negative: all.
+        Largest number of positions that are added after a position before its result
+        is returned; negative: no limit.
 
     Attributes
     ----------
     room : int
-        Number of positions that the buffers hold: at most four times lag + 1, or 64.
+        Number of positions for which the buffers have room. With lag >= 0 it is at
+        most 64 or 4 * lag, whichever is larger.
     """
 
     def __init__(self, start, end, transitions, lag):
@@ -57,15 +61,14 @@ class OnlineChain:
 
     def reset(self):
         """Forget the chain; the next position is the first of another one."""
-        # messages of the last position
+        # rows of the last position; see `row` of the kernels
         self._row = np.zeros((4, self._ahead.shape[1]))
         self._set_rings(self._empty_rows(), _ROOM, (False, -1))
 
     def _set_rings(self, rows, room, known):
-        """Set buffers for `room` positions, which begin with the given rows.
+        """Allocate buffers for `room` positions, whose first rows are `rows`.
 
-        `known` says whether there were positions before, and has the last label that
-        was returned.
+        `known` holds the attributes `begun` and `given` of the kernel.
         """
         self._rings, self.room = [], room
         for part in rows:
@@ -87,7 +90,7 @@ class OnlineChain:
         Returns
         -------
         results : ndarray of shape (n, ...)
-            Results of the first pending positions.
+            Results of the first n pending positions.
         n_positions : int
             Number of positions that were added: all, or the number before the first
             position at which no labeling is allowed.
@@ -98,8 +101,8 @@ class OnlineChain:
             pending, first = kernel.n_pending, kernel.first
             if first + pending == self.room:
                 rows = [ring[first:] for ring in self._rings]
-                # pending rows move to the front; the buffer doubles if they fill half
-                # of it
+                # The buffers are full. The rows of pending positions move to the front;
+                # the buffers double if more than half of their rows are pending.
                 room = self.room * (1 + (2 * pending > self.room))
                 self._set_rings(rows, room, (kernel.begun, kernel.given))
                 kernel = self._kernel
@@ -112,7 +115,7 @@ class OnlineChain:
         Returns
         -------
         results : ndarray of shape (n_pending, ...) or None
-            None if no labeling may end here.
+            None if no allowed labeling ends at the last position that was added.
         """
         out = self._allocate_results(self._kernel.n_pending)
         if not self._kernel.flush(out):
@@ -125,7 +128,7 @@ class OnlineViterbi(OnlineChain):
     """Best labels of a chain whose positions come one after the other.
 
     Parameters and attributes are those of `OnlineChain`. Results are label numbers.
-    With a negative lag they are those of `sksstruct.inference.viterbi`, including
+    With a negative lag, results are those of `sksstruct.inference.viterbi`, including
     ties.
     """
 
@@ -146,7 +149,7 @@ class OnlineMarginals(OnlineChain):
     """Marginals of a chain whose positions come one after the other.
 
     Parameters and attributes are those of `OnlineChain`. Results are rows of
-    probabilities; with a negative lag, `push` returns none before the chain's end.
+    probabilities; with a negative lag, `push` returns none, and `flush` returns all.
     """
 
     def __init__(self, start, end, transitions, lag):

@@ -9,16 +9,18 @@ in the tree, and is removed when the count becomes zero. A position with a singl
 remaining label is decided: later positions cannot change its label (Sramek, Brejova and
 Vinar, 2007). A position that lies `lag` positions back is decided by the best survivor.
 Survivors whose next label is forbidden after the decided label are then dropped, so
-that the labels given out form an allowed labeling. The best survivor is never dropped.
+that all returned labels form an allowed labeling. The best survivor is never dropped.
 
-Marginals of a position, given the positions up to `lag` later, are those of
+The marginals of a position, given the positions up to `lag` later, are proportional to
+exp(alpha_t(b) + beta_t(b)), where
 
     alpha_t(b) = unary_t(b) + log sum_a exp(alpha_{t-1}(a) + transitions[a, b])
     beta_t(a)  = log sum_b exp(transitions[a, b] + unary_{t+1}(b) + beta_{t+1}(b)),
 
-where beta is zero at the last known position. Exponentials of transitions are computed
-once. If products of them and of a message's exponentials are so small that underflow
-could lose a relevant term, `_sum` adds in log space instead.
+Here beta is zero at the last known position, or the scores of last labels at the end of
+the chain. Exponentials of transitions are computed once. `_sum` multiplies them by the
+exponentials of a message; if the sum is so small that underflow could lose a relevant
+term, the sum is computed in log space instead.
 
 R. Sramek, B. Brejova and T. Vinar, "On-line Viterbi algorithm for analysis of long
 biological sequences", WABI 2007.
@@ -30,18 +32,18 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.utils._simd cimport sks_dot, sks_exp_row, sks_logsum
 
-# Scores of prefixes grow with their length. When the highest exceeds this bound, it is
-# subtracted from all.
+# Scores of prefixes grow with the length of prefixes. When the absolute value of the
+# highest score exceeds this bound, the highest score is subtracted from all scores.
 cdef double LARGEST = 2.0 ** 30
-# Sums of exponentials above this have no relevant error from underflow.
+# Sums of exponentials above this number have no relevant error from underflow.
 cdef double TINY = 1e-200
 
 
 cdef class OnlineKernel:
-    """Steps on the pending positions of a chain; see `_online.py`.
+    """Recursion on the pending positions of a chain; see `_online.py`.
 
-    Buffers have a row for each position that fits. The rows of pending positions begin
-    at `first`.
+    Subclasses define `_step`, `_give` and `flush`. Buffers have one row per position;
+    the rows of pending positions begin at `first`.
 
     Attributes
     ----------
@@ -96,7 +98,7 @@ cdef class OnlineKernel:
 
 
 cdef class ViterbiKernel(OnlineKernel):
-    """Survivors of Viterbi's recursion.
+    """Viterbi's recursion, with the survivors at all pending positions.
 
     Parameters
     ----------
@@ -105,15 +107,16 @@ cdef class ViterbiKernel(OnlineKernel):
     turned : ndarray of shape (n_labels, ld)
         Scores of transitions, to -> from.
     lag : int
-        Largest number of further positions that a position waits for; negative: all.
+        See `OnlineChain` in `_online.py`.
     row : ndarray of shape (4, n_labels)
-        Scores of the labels at the last position; scores of the best prefixes before
-        each; sums of both; and the sums at the position before.
+        Rows, by label: unary scores at the last position; best scores of prefixes that
+        precede each label, with the transition; the sums of both; and the sums at the
+        position before.
     back, after : ndarray of shape (room, n_labels), int32
         Backpointer of each label; and number of successors of each label, which is 1
         for survivors at the last position.
     left : ndarray of shape (room,), int32
-        Number of labels on survivors.
+        Number of labels on survivors at each position.
     """
 
     cdef const double[:, ::1] _turned
@@ -171,7 +174,7 @@ cdef class ViterbiKernel(OnlineKernel):
         return self._left[here] > 0
 
     cdef void _prune(self, Py_ssize_t place, Py_ssize_t label) noexcept nogil:
-        """Remove a label without successors, and predecessors left without any."""
+        """Remove a label without successors, then predecessors without successors."""
         while True:
             self._left[place] -= 1
             if place == self.first:
@@ -201,7 +204,7 @@ cdef class ViterbiKernel(OnlineKernel):
         return given
 
     cdef Py_ssize_t _decide(self) noexcept nogil:
-        """Return the first pending label of the best survivor; drop conflicting ones.
+        """Return the best survivor's first pending label; drop conflicting survivors.
 
         If only one position is pending, the next `_step` drops survivors that conflict.
         """
@@ -226,7 +229,7 @@ cdef class ViterbiKernel(OnlineKernel):
         return best
 
     cdef void _drop(self, Py_ssize_t place, Py_ssize_t label) noexcept nogil:
-        """Remove a label from all survivors; the caller removes the labels after it."""
+        """Remove a label from the survivors; the caller removes its successors."""
         self._after[place, label] = 0
         self._left[place] -= 1
 
@@ -235,7 +238,7 @@ cdef class ViterbiKernel(OnlineKernel):
         cdef Py_ssize_t label, place, best
         if not self.n_pending:
             return True
-        # sums in the order of `viterbi`, so that they are rounded alike
+        # sums in the order of `viterbi`, so that rounding is the same
         for label in range(self._n_labels):
             self._row[2, label] = (
                 self._row[0, label] + self._ends[1, label]) + self._row[1, label]
@@ -249,7 +252,7 @@ cdef class ViterbiKernel(OnlineKernel):
 
 
 cdef class MarginalsKernel(OnlineKernel):
-    """Messages of sum-product, in log space.
+    """The recursions of sum-product, with messages in log space.
 
     Parameters
     ----------
@@ -258,11 +261,11 @@ cdef class MarginalsKernel(OnlineKernel):
     ahead : ndarray of shape (n_labels, ld)
         Transition scores, from -> to.
     turned_powers, ahead_powers : ndarray of shape (n_labels, ld)
-        Exponentials of turned and ahead, minus `shift`; zeros in the padding.
+        Exponentials of `turned` and `ahead`, both minus `shift`; zeros in the padding.
     shift : float
         Largest finite transition score.
     row : ndarray of shape (4, ld)
-        alpha of the last position, then beta and two scratch messages.
+        log alpha of the last position, then beta and two scratch messages.
     unary, alpha : ndarray of shape (room, ld)
         Scores of the labels, and log alpha, where alpha sums to one.
     """
@@ -310,7 +313,7 @@ cdef class MarginalsKernel(OnlineKernel):
 
     cdef void _sum(self, double* message, const double[:, ::1] table,
                    const double[:, ::1] powers, double* out) noexcept nogil:
-        """out[b] += log sum_a exp(message[a] + table[b, a]), where message is padded"""
+        """Add log sum_a exp(message[a] + table[b, a]) to out[b]; pad with -inf."""
         cdef Py_ssize_t n = self._n_labels, ld = table.shape[1], label
         cdef double top, low, total
         for label in range(n, ld):
@@ -324,7 +327,7 @@ cdef class MarginalsKernel(OnlineKernel):
                 out[label] += sks_logsum(ld, &table[label, 0], message)
 
     cdef bint _write(self, Py_ssize_t place, double* out) noexcept nogil:
-        """Write marginals from alpha and beta; return whether any label has one."""
+        """Write marginals from alpha and beta; return False if no label is allowed."""
         cdef Py_ssize_t label
         cdef double total
         for label in range(self._n_labels):
@@ -348,7 +351,7 @@ cdef class MarginalsKernel(OnlineKernel):
         return 1
 
     def flush(self, double[:, ::1] out):
-        """Write the pending marginals; return whether a labeling may end here."""
+        """Write the pending marginals; return False if no labeling may end here."""
         cdef Py_ssize_t k, label
         for label in range(self._n_labels):
             self._row[1, label] = self._ends[1, label]

@@ -27,7 +27,10 @@ from sksstruct.utils.typing import MatrixLike
 
 
 def _pad(unary, pairwise):
-    """Return padded scores and tables, and the distance of neighbors' tables."""
+    """Return padded scores and tables, and the distance between tables in memory.
+
+    The distance is zero if one table serves all pairs of neighbors.
+    """
     n = unary.shape[1]
     # A single position has no pairs, and pairwise may be empty; the kernels need the
     # address of one table.
@@ -55,8 +58,8 @@ def viterbi(unary: ArrayLike, pairwise: MatrixLike) -> tuple[np.ndarray, float]:
         A labeling with the highest score. If several have it, the one with the lowest
         last label. The second to last label breaks remaining ties, and so on.
     score : float
-        Its score. If every labeling is forbidden, the score is ``-inf`` and the
-        labeling is arbitrary.
+        Score of the labeling. If every labeling is forbidden, the score is ``-inf`` and
+        the labeling is arbitrary.
 
     Raises
     ------
@@ -76,7 +79,7 @@ def viterbi(unary: ArrayLike, pairwise: MatrixLike) -> tuple[np.ndarray, float]:
     >>> labeling.tolist(), score
     ([0, 0], 2.0)
     """
-    # a sparse table has checks of its own, which make nothing of size K x K
+    # `_viterbi_sparse` checks a sparse table without making an array of size K x K
     if sparse.issparse(pairwise):
         return _viterbi_sparse(unary, pairwise)
     unary, pairwise = check_chain(unary, pairwise)
@@ -109,7 +112,7 @@ def viterbi_group(unary, starts, tables, table_begins, table_steps):
     unary : ndarray of shape (n_positions, K)
         Scores of all chains, one after the other.
     starts : ndarray of shape (n_chains + 1,), intp
-        First position of each chain, and the end of the last one.
+        First position of each chain, and the number of all positions.
     tables : ndarray of shape (n_tables, K, K)
         Tables of all chains; at least one.
     table_begins : ndarray of shape (n_chains,), intp
@@ -133,14 +136,14 @@ def viterbi_group(unary, starts, tables, table_begins, table_steps):
 
 
 def _limit_to_allowed(k, unary, pairwise):
-    """Return k, or the number of allowed labelings if a large k exceeds it."""
+    """Limit k to the number of labelings, or a large k to that of allowed labelings."""
     size, n = unary.shape
     k = min(k, n ** min(size, 64), 2**31 - 1)
-    # memory for a few labelings too many costs less than counting labelings
+    # for a small k, unused rows of the output take less time than counting labelings
     if k * size < 10**6:
         return k
-    # Sum-product of zeros and ones counts labelings, exactly below 2^53. Larger counts
-    # are cut off, which changes nothing, as k is smaller.
+    # Sum-product of zeros and ones counts labelings, exactly below 2^53. Counts are cut
+    # off at 1e15, which is larger than any k.
     tables = (pairwise > -np.inf).astype(float)
     ways = (unary[0] > -np.inf).astype(float)
     for t in range(1, size):
@@ -172,7 +175,7 @@ def viterbi_topk(
         Labelings with equal scores are ordered by their last label, then by the second
         to last, and so on. The first labeling is that of `viterbi`.
     scores : ndarray of shape (n,)
-        Their scores, which do not increase.
+        Scores of the labelings, which do not increase.
 
     Raises
     ------
@@ -259,7 +262,8 @@ def forward_backward(
     cells = n * ld
     n_tables = max(size - 1, 1) if step else 1
     exponentials = aligned_zeros(2 * n_tables * cells)
-    # u, alpha and the marginals (size, ld) each; three scratch rows; size scales
+    # `rows` has u, alpha and the marginals, (size, ld) each, three scratch rows, and
+    # one scale per position
     rows = aligned_zeros(3 * (size + 1) * ld + size)
     edges = aligned_zeros((size - 1) * cells)
     log_partition = sum_labelings(

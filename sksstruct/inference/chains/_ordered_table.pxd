@@ -11,7 +11,7 @@ cdef enum:
 
 
 cdef struct Side:
-    # Row labels or column labels with messages.
+    # The row labels, or the column labels, that have messages, and the messages.
     int kind
     Py_ssize_t n
     const int32_t* labels
@@ -19,14 +19,14 @@ cdef struct Side:
 
 
 cdef struct Query:
-    # Messages to some rows and columns, under which the best entry is sought.
+    # The messages to rows and to columns in one search.
     Side rows, columns
-    # largest message of a column, or 0 for labels without a message
+    # largest message to a column, at least 0, which is the message to other columns
     double largest_column
 
 
 cdef struct Best:
-    # Best entry so far; found is set if its value is above the floor.
+    # Best entry so far; `found` is set once an entry exceeds the floor of the search.
     double value
     int32_t row, column
     bint found
@@ -45,13 +45,13 @@ cdef class IndicatorTable:
     cdef readonly Py_ssize_t n_rows, n_columns, n_stored
     cdef public int64_t visited          # number of entries read
     cdef double* _value
-    cdef const int32_t* _ends            # row and column of each entry, in `_pairs`
+    cdef const int32_t* _ends  # row and column of each entry; owned by `_pairs`
     cdef int32_t* _place                 # index of each entry in its three heaps
     cdef PairIndex _pairs                # the numbers of the entries
     cdef Py_ssize_t _capacity
-    cdef Heap* _heaps  # of each row, of each column, and of the whole table
+    cdef Heap* _heaps  # one per row, one per column, and one of the table
     cdef int32_t* _frontier  # frontier of a walk; only one walk runs at a time
-    cdef double* _sums  # (n_columns,) sums of a row, zero between calls
+    cdef double* _sums  # (n_columns,) column messages, in `scan` plus scores
 
     cdef Py_ssize_t find(self, Py_ssize_t row, Py_ssize_t column) noexcept nogil
     cdef Py_ssize_t insert(self, Py_ssize_t row, Py_ssize_t column) except -1 nogil

@@ -1,4 +1,4 @@
-"""Tables of changing scores, with the best entry under messages: indicator factors.
+"""Indicator factors: tables of changing scores, searched for the best entry.
 
 The score of a pair of labels is v(a, b), zero for pairs that are not stored. With
 messages r to a few rows and c to a few columns, the factorwise maximization oracle of
@@ -14,9 +14,9 @@ Entries are numbered in the order of insertion. A heap for each row, each column
 whole table holds the entries in order of v. Each entry knows its index in its three
 heaps, so that a changed score costs O(log n). The entries of a heap are visited in
 descending order by means of a second heap, the frontier, which starts with the first
-entry: after j entries it holds at most j + 1. All entries that are not stored tie at
-zero, between the positive and the negative scores. The search skips rows and columns
-whose largest score, plus messages, does not exceed the best entry so far.
+entry: after j visits the frontier has at most j + 1 entries. All entries that are not
+stored tie at zero, between the positive and the negative scores. The search skips rows
+and columns whose largest score, plus messages, does not exceed the best entry so far.
 
 I. E. H. Yen et al., "Dual decomposed learning with factorwise oracles for structural
 SVM of large output domain", NIPS 2016.
@@ -34,7 +34,7 @@ from sksstruct.utils._memory cimport reserve, resize
 
 
 cdef inline bint is_in(const Side* side, int32_t label) noexcept nogil:
-    """Whether a label has a message."""
+    """Whether a label of a side has a message."""
     cdef Py_ssize_t k
     # active sets have a handful of labels: a linear search is fastest
     for k in range(side.n):
@@ -52,9 +52,9 @@ cdef inline void set_best(Best* best, double value, Py_ssize_t row,
 
 cdef inline int hand_over(const Best* best, int32_t* row, int32_t* column,
                           double* value) noexcept nogil:
-    """Write the best entry, if one is above the floor; return whether there is one."""
+    """Write the best value and, if found, the entry; return whether it was found."""
     value[0] = best.value
-    # the caller's entry stays if no entry is above the floor
+    # the caller's row and column stay if no entry is above the floor
     if best.found:
         row[0], column[0] = best.row, best.column
     return best.found
@@ -184,16 +184,17 @@ cdef class IndicatorTable:
         row_messages, column_messages : array-like of shape (n,) and (m,)
             Amounts to add to the scores of the labels' entries.
         linear : bool, default=False
-            Whether to read every entry.
+            Whether to read every entry, instead of searching the heaps.
 
         Returns
         -------
         row, column : int
             The entry.
         value : float
-            Its score with the messages.
+            Score of the entry plus the messages to both of its labels.
         """
-        # one label more, so that the address of the first exists without messages
+        # one label is appended, so that the first address exists if there are no
+        # messages
         cdef const int32_t[::1] left = np.append(rows, 0).astype(np.int32)
         cdef const int32_t[::1] right = np.append(columns, 0).astype(np.int32)
         cdef const double[::1] to_left = np.append(row_messages, 0.0).astype(float)
@@ -216,11 +217,11 @@ cdef class IndicatorTable:
         return self._pairs.find(row, column)
 
     cdef Py_ssize_t insert(self, Py_ssize_t row, Py_ssize_t column) except -1 nogil:
-        """Number of an entry, which is stored if it was absent."""
+        """Number of an entry; an absent entry is stored first, with score zero."""
         cdef Py_ssize_t entry = self.find(row, column)
         if entry >= 0:
             return entry
-        # allocation comes first: an entry must not be in some of its heaps only
+        # memory is reserved first: a failure must not leave an entry in only some heaps
         self._reserve_entry()
         self._reserve_heap(ROWS, row)
         self._reserve_heap(COLUMNS, column)
@@ -289,7 +290,7 @@ cdef class IndicatorTable:
         return walk
 
     cdef Py_ssize_t _next(self, Walk* walk, double floor) noexcept nogil:
-        """The next entry in descending order, or -1 if it is not above floor."""
+        """The next entry in descending order, or -1 if none is left above floor."""
         cdef HeapOrder order
         cdef Py_ssize_t child, first_child
         cdef int32_t entry
@@ -313,14 +314,17 @@ cdef class IndicatorTable:
 
     cdef Py_ssize_t _first(self, const Query* query, int kind, Py_ssize_t index,
                            double floor) noexcept nogil:
-        """The first entry above floor whose other labels have no message."""
+        """Return the first entry of a heap above floor, or -1.
+
+        The entry's labels, except `index`, must have no message.
+        """
         cdef Walk walk = self._walk(kind, index)
         cdef Py_ssize_t entry
         while True:
             entry = self._next(&walk, floor)
             if entry < 0:
                 return -1
-            # the other label of a heap's entries must have no message; ALL checks both
+            # `index` may have a message; in the heap of the table neither label may
             if kind != ROWS and is_in(&query.rows, self._ends[2 * entry]):
                 continue
             if kind != COLUMNS and is_in(&query.columns, self._ends[2 * entry + 1]):
@@ -329,18 +333,23 @@ cdef class IndicatorTable:
 
     cdef bint _zero_in(self, int kind, Py_ssize_t index, const Side* others,
                        int32_t* found) noexcept nogil:
-        """Find a label without a message whose entry (index, label) is not stored."""
+        """Find an entry of a row or column that is not stored.
+
+        The other label of the entry, which is written to `found`, must have no message.
+        Returns whether there is such an entry.
+        """
         cdef Py_ssize_t size = self.n_columns if kind == ROWS else self.n_rows
         cdef Py_ssize_t used = heap_of(self, kind, index).size, first, k, label
         if used + others.n >= size:
-            # too few labels are left to be sure: stored labels with messages count once
+            # Perhaps no such entry exists: count the labels that are stored or have a
+            # message, none of them twice.
             for k in range(others.n):
                 used += not is_stored(self, kind, index, others.labels[k])
             if used >= size:
                 return False
         # The scan starts at a label that varies from call to call. With a fixed start
-        # the first labels would all become stored, and each scan would pass them. 7919
-        # is prime.
+        # the first labels would all become stored, and each scan would read all of
+        # them.
         first = (index * 7919 + self.n_stored) % size
         for k in range(first, first + size):
             label = k if k < size else k - size
@@ -358,7 +367,7 @@ cdef class IndicatorTable:
         Py_ssize_t m, const int32_t* columns, const double* column_messages,
         double floor, int32_t* row, int32_t* column, double* value
     ) except -1 nogil:
-        """Find the best entry above floor; 0 if there is none."""
+        """Find the best entry above floor; return 0 if there is none."""
         cdef Query query
         cdef Best best
         cdef Py_ssize_t k
@@ -368,10 +377,10 @@ cdef class IndicatorTable:
         best.value, best.found = floor, False
         for k in range(m):
             query.largest_column = max(query.largest_column, column_messages[k])
-        # Cases (iv) and (ii) share the walks of the rows with messages. Labels with
-        # messages are visited first: their entries are large, and end later walks
-        # early. Of equal entries the first that was found stays, so that the result
-        # depends on the order of the walks.
+        # Cases (iv) and (ii) share the walks of the rows with messages. Rows and
+        # columns with messages come first: the best entry is likely there, and a large
+        # value ends later walks early. The first of equal entries stays, so that the
+        # result depends on the order of the walks.
         self._set_base(&query.columns)
         for k in range(n):
             self._in_row(&query, rows[k], row_messages[k], &best)
@@ -402,8 +411,8 @@ cdef class IndicatorTable:
             if candidate > best.value:
                 set_best(best, candidate, row, column)
         # Entries that are not stored, first in columns with messages, then in one
-        # without. The comparison precedes the search of the hash table, which costs
-        # more.
+        # without. The comparison precedes the search of the hash table, which takes
+        # longer.
         for k in range(columns.n if message + largest > best.value else 0):
             candidate = message + columns.messages[k]
             if candidate > best.value:
@@ -427,7 +436,7 @@ cdef class IndicatorTable:
             top = 0.0
         if message + top <= best.value:
             return
-        # descending order: positive scores, zeros of entries not stored, negative
+        # order of the search: positive scores, zeros of entries not stored, negative
         # scores
         entry = self._first(query, COLUMNS, column, max(floor, 0.0))
         if entry < 0 and message > best.value:
@@ -440,7 +449,7 @@ cdef class IndicatorTable:
 
     cdef void _in_rest(self, const Query* query, Best* best) noexcept nogil:
         """Case (i): neither label has a message."""
-        # descending order: positive scores, zeros of entries not stored, negative
+        # order of the search: positive scores, zeros of entries not stored, negative
         # scores
         cdef Py_ssize_t entry = self._first(query, ALL, 0, max(best.value, 0.0))
         if entry < 0 and best.value < 0.0:
@@ -452,10 +461,10 @@ cdef class IndicatorTable:
                      self._ends[2 * entry + 1])
 
     cdef bint _zero_in_rest(self, const Query* query, Best* best) noexcept nogil:
-        """Set best to an entry that is not stored and has no message, if any."""
+        """Find an entry that is not stored and whose labels have no message."""
         cdef Py_ssize_t row
         cdef int32_t column = 0
-        # rarely a long loop: the first row will do unless the table is nearly full
+        # the first row nearly always has such an entry, so that the loop is short
         for row in range(self.n_rows):
             if not is_in(&query.rows, <int32_t> row) and self._zero_in(
                     ROWS, row, &query.columns, &column):
@@ -474,7 +483,7 @@ cdef class IndicatorTable:
         Py_ssize_t m, const int32_t* columns, const double* column_messages,
         double floor, int32_t* row, int32_t* column, double* value
     ) except -1 nogil:
-        """Find the best entry above floor by looking at every pair of labels."""
+        """Find the best entry above floor by reading every pair of labels."""
         cdef Side side = Side(COLUMNS, m, columns, column_messages)
         cdef Py_ssize_t i, k
         cdef double message
@@ -487,8 +496,8 @@ cdef class IndicatorTable:
                 if rows[k] == i:
                     message = row_messages[k]
             self._scan_row(i, message, &best)
-            # the messages are written again: subtracting scores would accumulate
-            # rounding
+            # `_scan_row` has set some messages to zero; subtracting the scores there
+            # instead would leave rounding errors
             self._set_base(&side)
         for k in range(m):
             self._sums[columns[k]] = 0.0
@@ -497,7 +506,7 @@ cdef class IndicatorTable:
 
     cdef void _scan_row(self, Py_ssize_t row, double message,
                         Best* best) noexcept nogil:
-        """Look at every entry of a row."""
+        """Set best to the largest entry of a row, if that entry exceeds best."""
         cdef Heap* heap = heap_of(self, ROWS, row)
         cdef Py_ssize_t k, column
         cdef double highest
@@ -513,6 +522,6 @@ cdef class IndicatorTable:
             while self._sums[column] != highest:
                 column += 1
             set_best(best, message + highest, row, column)
-        # reset to zero; the caller rewrites the messages of columns
+        # zero, as between calls; the caller rewrites the messages of columns
         for k in range(heap.size):
             self._sums[self._ends[2 * heap.items[k] + 1]] = 0.0

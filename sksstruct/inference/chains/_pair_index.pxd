@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 
 cdef struct PairSlot:
-    # labels of a pair, and its number plus one; zero for an empty slot
+    # The labels of a pair, and the number of the pair plus one; zero in an empty slot.
     int32_t first, second, number
 
 

@@ -45,7 +45,7 @@ cdef class PairIndex:
         return index_of, (self.n_labels, *self.pairs())
 
     def extend(self, const int32_t[::1] first, const int32_t[::1] second):
-        """Number the pairs that have no number yet; return the numbers of all pairs."""
+        """Number all pairs that have no number yet; return the numbers of all."""
         cdef Py_ssize_t k
         numbers = np.empty(first.shape[0], dtype=np.intp)
         cdef Py_ssize_t[::1] out = numbers
@@ -66,9 +66,9 @@ cdef class PairIndex:
         """Slot at which the search for a pair begins."""
         cdef uint64_t key = (<uint64_t> first) * (<uint64_t> self.n_labels)
         key += <uint64_t> second
-        # Neighboring pairs should be far apart. Multiplying by 2^64 over the golden
-        # ratio puts the difference into the high bits (Knuth, vol. 3, 6.4); the shift
-        # moves the high bits to the bits that select the slot.
+        # Slots of neighboring pairs should be far apart. Multiplying by 2^64 over the
+        # golden ratio moves the difference of two keys into the high bits (Knuth, vol.
+        # 3, 6.4); the shift copies the high bits to the bits that select the slot.
         key *= <uint64_t> 0x9E3779B97F4A7C15
         key ^= key >> 32
         return <Py_ssize_t> (key & <uint64_t> (self._hash_size - 1))
@@ -77,7 +77,7 @@ cdef class PairIndex:
         """Slot of a pair, or the empty slot into which the pair would go."""
         cdef Py_ssize_t slot = self._hashed(first, second)
         # At least half of the slots are empty, so that the search ends. Pairs are never
-        # removed, so that no pair lies behind an empty slot.
+        # removed, so that a search may end at an empty slot.
         while self._hash[slot].number:
             if self._hash[slot].first == first and self._hash[slot].second == second:
                 break
@@ -92,7 +92,7 @@ cdef class PairIndex:
                          sizeof(PairSlot))
 
     cdef Py_ssize_t find(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
-        """The number of a pair; -1 if it has none."""
+        """Number of a pair; -1 for a pair without a number."""
         return self._hash[self._slot(first, second)].number - 1
 
     cdef Py_ssize_t add(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil:
@@ -100,7 +100,7 @@ cdef class PairIndex:
         cdef Py_ssize_t pair = self.find(first, second)
         if pair >= 0:
             return pair
-        # allocation can fail, and must not leave a pair half added
+        # memory is reserved first: a failure must not leave a pair half added
         if self.n_pairs == self._capacity:
             self._widen()
         pair = self.n_pairs

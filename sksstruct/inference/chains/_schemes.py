@@ -7,8 +7,8 @@ import numpy as np
 from sksstruct.utils._spans import BEGIN, END, INSIDE, OUTSIDE, SpanLabels, check_scheme
 from sksstruct.utils.typing import Scheme
 
-# Parts of a span that continue an unfinished span of their kind (_CONTINUE), and parts
-# that leave a span unfinished (_UNFINISHED).
+# _CONTINUE: parts that may only follow BEGIN or INSIDE of the same kind. _UNFINISHED:
+# parts that only a part in _CONTINUE, of the same kind, may follow.
 _CONTINUE = {"BIO": [INSIDE], "IOB1": [BEGIN]}
 _CONTINUE["IOBES"] = _CONTINUE["BILOU"] = [INSIDE, END]
 _UNFINISHED = {"IOBES": [BEGIN, INSIDE], "BILOU": [BEGIN, INSIDE]}
@@ -36,7 +36,7 @@ def scheme_transitions(labels: Iterable[str], scheme: Scheme = "auto") -> list[t
     Raises
     ------
     ValueError
-        If a label is not of the scheme, or labels are of several.
+        If a label does not belong to the scheme, or the labels belong to several.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def scheme_transitions(labels: Iterable[str], scheme: Scheme = "auto") -> list[t
     """
     spans = SpanLabels(dict.fromkeys(labels))
     scheme = spans.scheme(check_scheme(scheme))
-    # the start of a sequence precedes all labels, and its end follows them
+    # rows: the start of a sequence, then all labels; columns: all labels, then the end
     before, after = np.append(OUTSIDE, spans.parts), np.append(spans.parts, OUTSIDE)
     kinds = np.append(-1, spans.kinds), np.append(spans.kinds, -1)
     continues = np.isin(after, _CONTINUE[scheme])

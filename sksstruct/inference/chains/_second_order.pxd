@@ -5,10 +5,10 @@ from sksstruct.inference.chains._triples cimport LabelTriples
 
 
 cdef struct Suffix:
-    # The labels from a position on, and the score of the best labeling that has them.
-    double score            # of the best labeling with these labels
-    double rest  # `score` without the prefix that ends in the first two labels
-    Py_ssize_t next         # index of the suffix without the first label
+    # The labels from a position to the end of the chain.
+    double score            # score of the best labeling with these labels
+    double rest  # `score` minus that of the best prefix up to the first two labels
+    Py_ssize_t next         # index in `_popped` of the suffix without the first label
     Py_ssize_t start        # position of the first label
     int32_t label           # first label
 
@@ -23,33 +23,36 @@ cdef class SecondOrder:
     cdef double* _rows  # (n_rows, ld) weights of triples, by rows of `LabelTriples`
     cdef int64_t* _written          # (n_rows,) number of the call that wrote each row
     cdef int64_t _call
-    # (n, ld) largest weight of each (c, b), and that plus the transition score
+    # (n, ld), at (c, b): the largest of zero and w(a, b, c) over all a; and the sum of
+    # this maximum and the transition score of (b, c)
     cdef double* _bounds
     cdef double* _turned
-    # (ld,) range of the weights of each b, absent ones counting zero
+    # (ld,) for each b: largest minus smallest of zero and all w(a, b, c)
     cdef double* _range
-    cdef double* _rest              # (ld,)
+    cdef double* _rest  # (ld,) for each b: best score of prefixes without weights
     cdef double* _row               # (ld,)
-    cdef double* _maxima            # (n, ld)
+    cdef double* _maxima  # (n, ld), at (b, c): maximum over a of prefix plus w(a, b, c)
     cdef double* _minus_inf         # (ld,) constant -inf
-    cdef int32_t* _listed           # (n,)
+    cdef int32_t* _listed           # (n,) labels b that are not pruned
     # the chain that is decoded
     cdef Py_ssize_t _size
     cdef const double* _theta
     cdef const double* _table
     cdef Py_ssize_t _table_step
     cdef const double* _weights
-    # (size, ld) upper bounds on suffix scores by first label; an upper bound on the
-    # magnitude of partial sums; and a lower bound on the best score
+    # (size, ld) upper bounds on the scores of suffixes by first label
     cdef double* _after
     cdef Py_ssize_t _after_capacity
+    # upper bound on the magnitude of partial sums; lower bound on the best score
     cdef double _scale, _least
-    # (size, n, ld) score of the best prefix that ends in two labels
+    # (size, n, ld), at (t, b, c): best score of a prefix that ends in b at t - 1, c at
+    # t
     cdef double* _best
     cdef Py_ssize_t _best_capacity
-    cdef char* _reached             # (size, n) whether a row of `_best` is written
+    cdef char* _reached             # (size, n) whether row (t, b) of `_best` is written
     cdef Py_ssize_t _reached_capacity
-    # suffixes that were extended, and a queue of suffixes to extend, the best first
+    # the n suffixes of one label, then the suffixes taken from the queue; and the queue
+    # of suffixes to extend, the best first
     cdef Suffix* _popped
     cdef Py_ssize_t _n_popped, _popped_capacity
     cdef Suffix* _queue

@@ -8,20 +8,24 @@ labels b, c at t - 1 and t has the score
 
     delta_t(b, c) = unary[t, c] + pairwise[b, c] + max_a delta_{t-1}(a, b) + w[a, b, c]
 
-The maximum runs over whole vectors of c: one for each pair (a, b) with which some
-weighted triple begins, and one for all other a. Most vectors are pruned:
+For each b the maximum over a is one of whole vectors over c: one vector for each pair
+(a, b) with which some weighted triple begins, and one for all other a. Most vectors are
+pruned:
 
-* vectors of a whose prefix scores so little that no weight can make up for it;
-* if one labeling is asked for, vectors of prefixes that are in no best labeling. A
-  chain of first order, in which b, c score the largest w[a, b, c] of all a, bounds the
-  scores of suffixes; the labeling that follows these bounds scores nearly the maximum.
+* vectors of a whose prefix scores less than the best prefix that ends in b, by more
+  than the range of the weights of b;
+* if a single labeling is wanted, vectors of prefixes that are in no best labeling.
+  Scores of suffixes are bounded by a chain without triples, in which each pair b, c
+  also scores the largest w[a, b, c] of all a. The score of a labeling that maximizes
+  these bounds label by label is a lower bound on the maximum.
 
 No row is written for a label b all of whose prefixes are pruned. Labelings are found
-from their ends: the scores of prefixes tell the score of the best labeling with a given
-suffix, and the best suffix is extended first. The k-th labeling is complete after at
-most k suffixes of each length were extended, and the queue of suffixes never exceeds k.
+from the last label to the first: the scores of prefixes yield the score of the best
+labeling with a given suffix, and the best suffix is extended first. The k-th labeling
+is complete after at most k suffixes of each length were extended, and the queue never
+has more than k suffixes.
 
-Ties are those of `_viterbi.pyx` and `_topk.pyx`: the last label is the lowest
+Ties are broken as in `_viterbi.pyx` and `_topk.pyx`: the last label is the lowest
 maximizer, and so is every label before it, given all labels after it.
 """
 
@@ -83,8 +87,8 @@ cdef class SecondOrder:
         """Write up to k best labelings (k, size) and their scores; return their number.
 
         There are at least two positions. Rows are padded to ld; theta is (size, ld),
-        and position t + 1 uses table + t * table_step. Labelings of score -inf are not
-        returned; if all score -inf, the labels of the first one become zeros.
+        and positions t and t + 1 use table + t * table_step. Labelings of score -inf
+        are not returned; if all score -inf, the labels of the first one become zeros.
         """
         cdef Py_ssize_t count = 0, suffix, t
         self._size, self._theta = size, theta
@@ -138,7 +142,7 @@ cdef class SecondOrder:
         sks_axpy(ld, 1.0, self._row, self._range)
 
     cdef int _bound_suffixes(self) except -1 nogil:
-        """Bound the scores of suffixes that begin with each label at each position."""
+        """Bound the scores of suffixes by position and first label; set `_scale`."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
         cdef const double* table
         cdef double table_top = 0.0
@@ -162,7 +166,7 @@ cdef class SecondOrder:
         return 0
 
     cdef double _bound_best(self) noexcept nogil:
-        """Return a lower bound on the best score, reduced by the rounding errors.
+        """Return a lower bound on the best score that allows for rounding errors.
 
         The bound is the score of a labeling that follows the bounds on suffixes.
         """
@@ -179,7 +183,7 @@ cdef class SecondOrder:
                 row = self._weights_after(self._triples.row[a * n + b])
                 sks_axpy(ld, 1.0, row, self._row)
             c = sks_first(n, self._row, sks_max(n, self._row))
-            # scores that are NaN have no maximum and no bound
+            # with NaN scores there is no maximum, and no bound
             if c == n:
                 return -DBL_MAX
             total += self._theta[t * ld + c]
@@ -190,7 +194,7 @@ cdef class SecondOrder:
         return max(total - 1e-12 * (2.0 * self._scale + fabs(total)), -DBL_MAX)
 
     cdef const double* _weights_after(self, Py_ssize_t row) noexcept nogil:
-        """Return the scores of all c after a pair (a, b), written once per call.
+        """Return the row of weights of a pair (a, b), written once per `decode`.
 
         Entries of triples without a weight stay zero.
         """
@@ -232,7 +236,7 @@ cdef class SecondOrder:
         sks_axpy(ld, 1.0, self._maxima + b * ld, out)
 
     cdef void _find_thresholds(self, Py_ssize_t t) noexcept nogil:
-        """Find the score, negated, below which a prefix that ends in b is pruned."""
+        """Write to `_row`, by last label b, minus the least score that is kept."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, b
         cdef const double* theta = self._theta + t * ld
         cdef double best, rest
@@ -250,7 +254,7 @@ cdef class SecondOrder:
             self._row[b] = min(self._row[b], rest)
 
     cdef void _find_best(self, Py_ssize_t t) noexcept nogil:
-        """Find the best prefixes that end in each label b at t - 1, for each c at t."""
+        """Write max_a prefix + w[a, b, c] to `_maxima`, for b at t - 1 and c at t."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, b, k, row
         cdef char* reached = self._reached + t * n
         cdef const double* before
@@ -273,7 +277,7 @@ cdef class SecondOrder:
                 elif best > self._rest[b]:
                     self._rest[b] = best
         for b in range(n):
-            # the row that stands for all other pairs is zero
+            # the last row of b, which stands for all pairs without weights, is zero
             if self._rest[b] > -INFINITY:
                 row = self._triples.first_row[b + 1] - 1
                 sks_raise(ld, self._rest[b], self._rows + row * ld,
@@ -282,7 +286,7 @@ cdef class SecondOrder:
     # ---- suffixes ----
 
     cdef int _enqueue(self, Suffix suffix) except -1 nogil:
-        """Insert a suffix into the queue, unless the queue is full of better ones."""
+        """Insert a suffix into the queue, unless k better suffixes are known."""
         cdef Py_ssize_t place = self._n_queued
         if suffix.score == -INFINITY:
             return 0
@@ -316,7 +320,7 @@ cdef class SecondOrder:
             one, other = &self._popped[one.next], &self._popped[other.next]
 
     cdef int _queue_last_pairs(self) except -1 nogil:
-        """Insert all last pairs of labels into the queue."""
+        """Insert all last pairs of labels with a best prefix into the queue."""
         cdef Py_ssize_t n = self._n, last = self._size - 1, b, c
         cdef const double* best = self._best + last * n * self._ld
         reserve(<void**> &self._popped, &self._popped_capacity, n, sizeof(Suffix))
@@ -342,7 +346,7 @@ cdef class SecondOrder:
         cdef Py_ssize_t b = self._popped[suffix].label, t = self._popped[suffix].start
         cdef Py_ssize_t c = self._popped[self._popped[suffix].next].label
         cdef const double* best = self._best + t * n * ld
-        # score of (b, c) and of the suffix, which does not depend on a
+        # the part of the score that does not depend on a, except for the triple
         cdef double rest = (self._popped[suffix].rest + self._theta[(t + 1) * ld + c]
                             + self._table[t * self._table_step + b * ld + c]), triple
         for a in range(n):

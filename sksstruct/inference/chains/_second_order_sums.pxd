@@ -10,10 +10,10 @@ from sksstruct.inference.chains._triples cimport LabelTriples
 cdef class TripleTable:
     cdef readonly LabelTriples triples
     cdef object _arrays
-    cdef double* weights            # (n_weights,) weights times a factor
-    cdef double* _powers            # (n_weights,) exponentials of weights
+    cdef double* weights            # (n_weights,) weights of triples times a factor
+    cdef double* _powers  # (n_weights,) exponentials of `weights`, up to a factor
     cdef double* ahead  # (n_rows, ld) exponentials, by rows of `LabelTriples`
-    # the smallest and the largest score of a triple
+    # the smallest and the largest of zero and all `weights`
     cdef double low, high
 
     cdef int load(self, const double* weights, double factor,
@@ -27,21 +27,21 @@ cdef class SecondOrderSums:
     cdef Py_ssize_t _n, _ld
     cdef object _arrays
     cdef TripleTable table
-    cdef double* _u                 # (max_size, ld) exp(theta), relative to the largest
-    cdef double* _scales            # (max_size,)
-    cdef double* _prefix            # (max_size, n, ld) weights of prefixes
-    cdef double* _suffix            # (n, ld) weights of suffixes
-    cdef double* _pairs             # (n, ld) probabilities of pairs at two positions
+    cdef double* _u  # (max_size, ld) exp(theta), relative to each row's largest
+    cdef double* _scales            # (max_size,) factors by which prefixes are scaled
+    cdef double* _prefix            # (max_size, n, ld) alpha_t(b, c), scaled or log
+    cdef double* _suffix  # (n, ld) beta_t(b, c); in log space, marginals of pairs
+    cdef double* _pairs             # (n, ld) marginals of pairs at t - 1 and t
     cdef double* _row               # (ld,)
     cdef double* _zeros             # (ld,)
-    cdef double* _values            # (n + 1,)
-    cdef double* _shares            # (n + 1,)
+    cdef double* _values  # (n + 1,) entries of one b from `LabelTriples.gather`
+    cdef double* _shares            # (n + 1,) beta of one b, by rows of `LabelTriples`
     # (n_rows, ld) expected counts of triples, still without the factor `ahead`
     cdef double* _outer
     # (n_rows, ld) weights by rows of `LabelTriples`, for log space
     cdef double* _scores
-    # the chain whose labelings are summed; and outputs, to which weight times means are
-    # added
+    # The chain whose labelings are summed; and the outputs: node marginals, which are
+    # overwritten, and tables to which `_weight` times the means are added.
     cdef Py_ssize_t _size
     cdef const double* _theta
     cdef const EdgeTable* _tables

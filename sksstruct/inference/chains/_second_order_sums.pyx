@@ -6,8 +6,8 @@ b, c at t - 1 and t are
 
     alpha_t(b, c) = v(b, c) u_t(c) sum_a alpha_{t-1}(a, b) x(a, b, c)
 
-where all a without weights share one row of ones (`_triples.pyx`). No sum has negative
-terms, so that every sum is as exact as its terms. On the way back,
+where all a without weights before b share one row of ones (`_triples.pyx`). No sum has
+negative terms, so that every sum is as exact as its terms. On the way back,
 
     beta_{t-1}(a, b) = sum_c x(a, b, c) v(b, c) u_t(c) beta_t(b, c)
 
@@ -29,7 +29,7 @@ from sksstruct.utils._simd cimport (
 
 from sksstruct.utils._layout import aligned_zeros
 
-# TINY as in `_sumproduct.pyx`; pairs less probable than LEAST are dropped.
+# TINY is that of `_sumproduct.pyx`; pairs less probable than LEAST are dropped.
 cdef double TINY = 1e-290, LEAST = 1e-15
 
 
@@ -55,7 +55,7 @@ cdef class TripleTable:
 
     cdef int load(self, const double* weights, double factor,
                   bint exponentials) noexcept nogil:
-        """Read weights; exponentials are optional, as max-product needs none."""
+        """Load weights times a factor; set low, high and, on request, exponentials."""
         cdef Py_ssize_t n = self.triples.n_weights, k
         cdef double scale, low
         self.low = self.high = 0.0
@@ -63,9 +63,10 @@ cdef class TripleTable:
             self.weights[k] = factor * weights[k]
             self.low = min(self.low, self.weights[k])
             self.high = max(self.high, self.weights[k])
-        # a larger range of weights is summed in log space, which needs no exponentials
+        # max-product needs no exponentials, and neither do weights that are summed in
+        # log space because they differ by more
         if exponentials and self.high - self.low < 600.0:
-            # `sks_exp_row` exponentiates many at once, relative to the largest weight
+            # `sks_exp_row` exponentiates many weights at once, relative to the largest
             scale = exp(sks_exp_row(
                 n, (n + 7) // 8 * 8, self.weights, self._powers, &low))
             for k in range(n):
@@ -133,7 +134,7 @@ cdef class SecondOrderSums:
     # ---- scaled messages ----
 
     cdef bint _sum_prefixes(self, double* log_partition) noexcept nogil:
-        """Sum the weights of all prefixes; return False if one could underflow."""
+        """Sum the weights of all prefixes; return False if a weight could underflow."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, count
         cdef double low, lowest = 0.0, lowest_edge = 0.0, mass, limit
         cdef const EdgeTable* table
@@ -148,7 +149,7 @@ cdef class SecondOrderSums:
         for t in range(self._size - 1 if self._step else 1):
             lowest_edge = min(self._tables[t].low, lowest_edge)
         lowest += lowest_edge + self.table.low - self.table.high
-        # product of the smallest factors that a message meets at a position
+        # exp(lowest): the product of the smallest factors of a message at one position
         if lowest < -600.0:
             return False
         limit = TINY * exp(-lowest)
@@ -204,7 +205,7 @@ cdef class SecondOrderSums:
         self._add_triples()
 
     cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil:
-        """Add the probabilities of pairs at t - 1 and t."""
+        """Add the marginals of pairs at t - 1 and t to those of nodes and to edges."""
         cdef Py_ssize_t n = self._n, ld = self._ld, b, c
         for b in range(n):
             sks_axpy(ld, 1.0, self._pairs + b * ld, self._nodes + t * ld)
@@ -231,11 +232,12 @@ cdef class SecondOrderSums:
         return sks_max(n, pairs)
 
     cdef void _step_back(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
-        """Find the weights of suffixes that begin with a, b at t - 2 and t - 1."""
+        """Write the weights of suffixes that begin with any a at t - 2, b at t - 1."""
         cdef Py_ssize_t n = self._n, ld = self._ld, k
         cdef Py_ssize_t first = self.table.triples.first_row[b] * ld
         cdef const int32_t* before = self.table.triples.before + b * n
-        # the last row stands for all other a; means of its triples are not read
+        # the last row stands for all a without weights; the means it collects are not
+        # read
         cdef Py_ssize_t last = self.table.triples.gather(
             b, self._prefix + (t - 1) * n * ld, True, self._values) - 1
         sks_step_back(
@@ -277,8 +279,8 @@ cdef class SecondOrderSums:
                         out[k] += self._theta[b]
                 else:
                     count = self.table.triples.gather(b, pairs, False, self._values)
-                    # `gather` gave the maximum for labels a without a row; log space
-                    # needs their sum
+                    # `gather` wrote the maximum over labels a without a row; log space
+                    # needs the logarithm of a sum
                     before, total = self.table.triples.before + b * n, 0.0
                     high = self._values[count - 1]
                     for k in range(count - 1, n if high > -INFINITY else 0):

@@ -27,11 +27,12 @@ class SmoothedMax(NamedTuple):
     value : float
         The smoothed maximum.
     nodes : ndarray of shape (T, K) or list of ndarray
-        Its gradient with respect to the unary scores: expected node means.
+        Gradient with respect to the unary scores: expected indicators of labels.
     edges : ndarray of shape (T - 1, K, K) or list of ndarray
-        Its gradient with respect to the pairwise scores: expected edge means.
+        Gradient with respect to the pairwise scores: expected indicators of pairs.
     exact : bool
-        Whether all labelings that have a weight were among the k best.
+        Whether all labelings with a positive probability are among the k best; always
+        True with the entropy.
 
     Examples
     --------
@@ -60,9 +61,9 @@ def smoothed_max_product(
 
     Computes ``max_u <u, scores> - mu * omega(u)`` over distributions u on the labelings
     [1]_. With the entropy, omega is the negative entropy, the value is `mu` times the
-    log-partition function of the scores divided by `mu`, and the gradient is its
+    [1]_. With the entropy, omega is the negative entropy, the value is `mu` times the
+    log-partition function of the scores divided by `mu`, and the gradient consists of
     marginals (Algorithm 3). With l2, omega is ``(|u|^2 - 1) / 2``, over the k best
-    labelings: u is the projection of their scores, divided by `mu`, onto the simplex
     (Algorithm 6).
 
     Parameters
@@ -84,8 +85,8 @@ def smoothed_max_product(
     Returns
     -------
     result : SmoothedMax
-        Value, gradient, and whether they are exact, that is, those over all labelings.
-        With l2 they are exact if ``mu`` is at most the sum of
+        Value and gradient, and whether they are those of the maximum over all
+        labelings. With l2 they are if ``mu`` is at most the sum of
         ``score_i - score_{k+1}`` over the k best labelings (Proposition 4).
 
     Raises
@@ -149,7 +150,8 @@ def _by_projection(unary, pairwise, mu, edges, k):
         )
     exact = len(scores) <= k or bool(mu <= (scores[:k] - scores[k]).sum())
     labelings, scores = labelings[:k], scores[:k]
-    # scores relative to the largest: the projection is the same and loses no digits
+    # subtracting the largest score does not change the projection, and keeps more
+    # digits
     u = project_simplex((scores - scores[0]) / mu)
     value = scores[0] + u @ (scores - scores[0]) + mu / 2 * (1 - u @ u)
     nodes, tables = _means(labelings, u, sizes, pairs)

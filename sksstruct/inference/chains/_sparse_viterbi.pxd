@@ -11,19 +11,21 @@ cdef struct PairScore:
 
 
 cdef struct PairRow:
-    # positive scores first, in descending order, then all other scores, unordered
+    # positive scores first, in descending order, then all other scores in any order
     PairScore* items
     Py_ssize_t size, capacity, n_positive
 
 
 cdef class ViterbiScratch:
     cdef object _arrays
-    # two rows of best scores of prefixes, and block maxima of the last position's row
+    # two rows of best prefix scores, for even and odd positions; and the maxima of the
+    # blocks of the row before
     cdef double* delta
     cdef double* maxima
     # backpointers: the best previous label of each label at every position
     cdef int32_t* back
-    # labels in descending order of their prefix scores; the first n_ordered are known
+    # labels in descending order of their prefix scores; the first n_ordered entries are
+    # set
     cdef int32_t* order
     cdef Py_ssize_t n_ordered
     # labels whose rows may hold a score that raises a maximum

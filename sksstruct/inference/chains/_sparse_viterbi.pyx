@@ -7,13 +7,13 @@ over K labels at positions t; a and b are labels at neighboring positions. As in
 
     delta_t(b) = unary[t, b] + max_a delta_{t-1}(a) + v[a, b].
 
-For nearly all b the maximum is M = max_a delta_{t-1}(a), attained at the same label: a
-vector of K equal numbers, which is then corrected. The maximum is lower for labels b
-with which that label has a negative score, and higher where a stored score is large
-enough: delta_{t-1}(a) plus the row's highest score must reach M. Rows stay in
-descending order while scores change, so that the scan of a row ends at the first score
-that is too small. No array of size K x K is made; results and ties are those of
-`_viterbi.pyx`.
+For nearly all b the maximum is M = max_a delta_{t-1}(a), attained at the same label m.
+`_step` therefore sets all maxima to M, and corrects them. A maximum is lower if v[m, b]
+is negative. A maximum can be higher if v[a, b] is positive in a row a for which
+delta_{t-1}(a) plus the highest score of the row reaches the lowest maximum. The
+positive scores of a row stay in descending order while scores change, so that the scan
+of a row ends at the first score that is too small. No array of size K x K is made;
+results and ties are those of `_viterbi.pyx`.
 """
 
 cimport cython
@@ -77,7 +77,7 @@ cdef class SparseTransitions:
     Parameters
     ----------
     pairs : PairIndex
-        Pairs that may have a score. The index may grow, and tables may share one.
+        Pairs that may have a score. The index may grow; tables may share an index.
     """
 
     def __cinit__(self, PairIndex pairs):
@@ -174,7 +174,7 @@ cdef class SparseTransitions:
             self._append(pair, 0.0)
         place = self._index_in_row[pair]
         item, item.value = row.items[place], score
-        # a score that becomes positive starts at the end of the positive scores
+        # a score that becomes positive first moves to the end of the positive scores
         if score > 0.0 and place >= row.n_positive:
             self._put(row, place, row.items[row.n_positive])
             place = row.n_positive
@@ -197,7 +197,7 @@ cdef class SparseTransitions:
         return 0
 
     cdef double score(self, Py_ssize_t before, Py_ssize_t label) noexcept nogil:
-        """v[before, label]"""
+        """Return v[before, label], which is zero for a pair that is not stored."""
         cdef Py_ssize_t pair = self.pairs.find(before, label)
         # the index is shared, and may have pairs that this table does not store
         if pair < 0 or pair >= self._n_indices or self._index_in_row[pair] < 0:
@@ -221,7 +221,7 @@ cdef class SparseTransitions:
 
     cdef double decode(self, ViterbiScratch scratch, Py_ssize_t size, Py_ssize_t ld,
                        const double* unary, int32_t* labeling) noexcept nogil:
-        """Best labeling of unary scores (size x ld), and its score.
+        """Write the best labeling of unary scores (size x ld), and return its score.
 
         If every labeling is forbidden, the labels are all 0 and the score is -inf.
         """
@@ -248,7 +248,7 @@ cdef class SparseTransitions:
 
     cdef void _step(self, ViterbiScratch scratch, const double* previous,
                     double* best, int32_t* back) noexcept nogil:
-        """best[b] = max_a previous[a] + v[a, b]; back[b] is the lowest maximizer a"""
+        """Set best[b] to max_a previous[a] + v[a, b], and back[b] to the lowest a."""
         cdef double top = sks_block_maxima(self.n_labels, previous, scratch.maxima)
         cdef double least
         cdef int32_t first
@@ -263,7 +263,7 @@ cdef class SparseTransitions:
         for label in range(self.n_labels):
             back[label] = first
         scratch.order[0], scratch.n_ordered = first, 1
-        # the lowest maximum bounds the scores that can still raise one
+        # only a sum that is at least the lowest maximum can raise a maximum
         least = self._lower(scratch, previous, best, back)
         self._raise(scratch, previous, least, best, back)
 
@@ -284,8 +284,8 @@ cdef class SparseTransitions:
                 continue
             label = row.items[k].label
             value = top + row.items[k].value
-            # previous labels in descending order, up to the first without a negative
-            # score
+            # previous labels in descending order of prefix scores, up to the first
+            # without a negative score
             for rank in range(1, self.n_labels):
                 if rank == scratch.n_ordered:
                     order[rank] = next_best(
@@ -317,7 +317,7 @@ cdef class SparseTransitions:
         cdef Py_ssize_t n_rows = sks_reaching(
             self.n_labels, previous, self._highest, least, scratch.rows)
         for k in range(n_rows):
-            # rows are scattered in memory
+            # rows are scattered in memory: prefetch later rows
             if k + 4 < n_rows:
                 sks_prefetch(self._rows[scratch.rows[k + 4]].items, sizeof(PairScore))
             if k + 8 < n_rows:
@@ -356,7 +356,7 @@ cdef int32_t next_best(Py_ssize_t n, const double* scores, double* maxima,
     if highest == -INFINITY:
         first = after if scores[last] == -INFINITY else 0
         return <int32_t> (first + sks_first(n - first, scores + first, highest))
-    # entries equal to `last` in its block: only those after `last` remain
+    # an entry of the same score follows `last` in its block
     if highest == scores[last] and maxima[block] == highest:
         return <int32_t> (after + sks_first(end - after, scores + after, highest))
     block = sks_first((n + BLOCK - 1) // BLOCK, maxima, highest)

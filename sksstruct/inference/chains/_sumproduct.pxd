@@ -3,14 +3,14 @@ cdef struct EdgeTable:
     const double* scores
     double* ahead       # (n, ld) exp(scores - shift)
     double* back        # (n, ld) transpose of ahead
-    double shift        # largest score
-    double low          # smallest finite score, minus shift
+    double shift        # upper bound on scores, usually the largest
+    double low          # lower bound on finite scores, minus shift
 
 cdef struct SumScratch:
     double* u           # (size, ld) exp(unary scores), relative to each row's largest
-    double* alpha       # (size, ld)
-    double* rows        # (3, ld)
-    double* scales      # (size,)
+    double* alpha       # (size, ld) weights of prefixes, or log beta
+    double* rows        # (3, ld) scratch
+    double* scales      # (size,) see `scaled_backward`
 
 cdef void exponentiate_table(Py_ssize_t n, Py_ssize_t ld,
                              EdgeTable* table) noexcept nogil

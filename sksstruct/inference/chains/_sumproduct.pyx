@@ -15,8 +15,8 @@ Pillutla et al., 2018).
 Messages are stored as numbers that sum to one, and tables as exponentials, so that a
 step is a product of a vector and a matrix (Rabiner, Section V.A). The products are
 exact as long as no nonzero entry can underflow: the kernel compares the smallest entry
-of each message, times the smallest factors that it can meet, with a limit. If an entry
-is below the limit, the chain is computed again in log space. The price of log space is
+of each message, times the smallest factors of later positions, with a limit. If the
+product is below the limit, the chain is computed again in log space. Log space takes
 two exponentials per position for each pair of labels whose weight is within exp(100) of
 the most probable continuation.
 
@@ -37,7 +37,7 @@ from sksstruct.utils._simd cimport (
     sks_weigh,
 )
 
-# Smallest message entry times the smallest factors; doubles reach down to 1e-308.
+# Least product of a message entry and factors; doubles reach down to 1e-308.
 cdef double TINY = 1e-290
 
 
@@ -89,12 +89,12 @@ cdef inline void transpose(Py_ssize_t n_labels, Py_ssize_t ld, const double* tab
 
 cdef void exponentiate_table(Py_ssize_t n_labels, Py_ssize_t ld,
                              EdgeTable* table) noexcept nogil:
-    """Fill in all members of an EdgeTable but scores, `ahead` and `back`."""
+    """Set `shift`, `low` and the entries of `ahead` and `back` from `scores`."""
     cdef Py_ssize_t before
     cdef double low, high
     # `sks_exp_row` yields exponentials relative to the row's maximum; a factor per row
-    # makes them relative to the table's maximum, at the cost of one more rounding. The
-    # largest weight becomes one. Forbidden pairs have weight exactly zero; the smallest
+    # makes them relative to the table's maximum, with one more rounding. The largest
+    # weight becomes one, and the weight of forbidden pairs exactly zero; the smallest
     # finite score, `low`, bounds the weights that could underflow.
     table.shift, table.low = -INFINITY, INFINITY
     for before in range(n_labels):
@@ -120,7 +120,7 @@ cdef void share_exponentials(
     Py_ssize_t n, Py_ssize_t ld, const EdgeTable* shared, double high,
     EdgeTable* table
 ) noexcept nogil:
-    """Fill in an EdgeTable from a shared one whose scores differ in few cells.
+    """Fill in an EdgeTable from a shared table whose scores differ in few cells.
 
     The scores of these cells are at most `high`. The caller then calls
     `exponentiate_cell` for each of them.
@@ -192,16 +192,17 @@ cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
                 chain.n_labels, NULL, alpha, 1.0, table.ahead, ld, zeros, message)
             alpha += ld
             mass = sks_weigh(ld, message, ws.u + t * ld, alpha)
-        # A mass of zero is not underflow: every nonzero entry was above the limit at
-        # the last position, and is above TINY now. All prefixes are forbidden.
+        # Nonzero entries were above the limit at the position before, and cannot
+        # underflow here: a mass of zero means that all prefixes are forbidden.
         if mass == 0.0:
             log_partition[0] = -INFINITY
             return True
         if mass < TINY:
             return False
-        # Logarithms are slow, so that one logarithm serves a product of several scales.
-        # The product must not leave the range of doubles: very small scales are taken
-        # separately, and large products are reset.
+        # Logarithms are slow, so that one logarithm serves a product of several masses.
+        # The product must not leave the range of doubles: the logarithm of a very small
+        # mass is taken alone, and a product that becomes very large or small is reset
+        # to one.
         if mass < 1e-100:
             log_partition[0] += log(mass)
         else:
@@ -224,8 +225,8 @@ cdef bint scaled_backward(const Chain* chain, SumScratch* ws,
     cdef double mass
     cdef Py_ssize_t t, ld = chain.ld, last = chain.size - 1
     # For the pair marginals, u_t becomes u_t beta_t for t >= 1, and scales[t] becomes
-    # the factor by which alpha_t v u_{t+1} beta_{t+1} sums to one; node t has the same
-    # factor.
+    # the factor by which alpha_t v u_{t+1} beta_{t+1} sums to one; node marginals at t
+    # have the same factor.
     memcpy(node + last * ld, ws.alpha + last * ld, ld * sizeof(double))
     for t in range(last - 1, -1, -1):
         # beta of the last position is one
@@ -240,7 +241,8 @@ cdef bint scaled_backward(const Chain* chain, SumScratch* ws,
         sks_rescale(ld, 1.0 / mass, node + t * ld)
         memcpy(beta, raw, ld * sizeof(double))
         # Entries of beta that underflow here are below 1e-308 of the largest entry, and
-        # the prefixes are within 1e290 of each other: their marginals are negligible.
+        # entries of alpha differ by a factor of at most 1e290: such marginals are
+        # negligible.
         sks_rescale(ld, 1.0 / sum_of(chain.n_labels, raw), beta)
     return True
 
@@ -314,8 +316,8 @@ cdef void forward_in_log_space(
     memset(node, 0, chain.size * ld * sizeof(double))
     sks_share(ld, zeros, ws.u, log_partition, 1.0, 0.0, shares, node, NULL)
     # Each label with a positive probability distributes this probability among the
-    # labels at t + 1. Log space serves scores that differ by much, where few labels
-    # have a positive probability.
+    # labels at t + 1. In log space few labels have a positive probability, as scores
+    # differ by much.
     for t in range(chain.size - 1):
         scores = table_after(chain, t).scores
         for label in range(chain.n_labels):
@@ -330,7 +332,7 @@ cdef void forward_in_log_space(
 
 cdef void in_log_space(const Chain* chain, SumScratch* ws, double* node,
                        const PairMeans* pairs, double* log_partition) noexcept nogil:
-    """Forward-backward for scores of any size."""
+    """Run forward-backward in log space, for scores of any size."""
     log_partition[0] = backward_in_log_space(chain, ws)
     # unless every labeling is forbidden, or the caller asks for the log-partition only
     if log_partition[0] > -INFINITY and node != NULL:
@@ -345,7 +347,7 @@ cdef int sum_product_padded(
 ) except -1 nogil:
     """Log-partition and marginals of a chain whose rows are padded to ld.
 
-    theta (size, ld) has the unary scores; position t uses tables[t * step]. node
+    theta (size, ld) has the unary scores; positions t, t + 1 use tables[t * step]. node
     (size, ld) becomes the node marginals; NULL asks for the log-partition only. Pair
     marginals, times weight, are added to one of two arrays: the scaled messages add to
     outer + t * outer_step, where the factor `ahead` of the table is still missing; log
@@ -417,7 +419,8 @@ def sum_labelings(Py_ssize_t n_labels, theta, tables, bint has_tables, exponenti
                 given[t].ahead = powers + 2 * t * cells
                 given[t].back = given[t].ahead + cells
                 exponentiate_table(n_labels, ld, &given[t])
-            # `sum_product_padded` would leave `ahead` out of one of its two outputs
+            # the two parts of `sum_product_padded`; after `scaled` the factor `ahead`
+            # is missing
             if scaled(&chain, &ws, node, &pairs, &log_partition):
                 weigh_pairs(&chain, pair)
             else:

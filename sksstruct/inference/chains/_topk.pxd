@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t
 cdef struct Prefix:
     double score
     int32_t previous    # last label but one
-    int32_t rank        # rank of the prefix that ends in that label
+    int32_t rank        # rank of the rest among prefixes that end in `previous`
 
 
 # final: short methods are called directly, without a virtual table
@@ -19,18 +19,21 @@ cdef class TopK:
     cdef const double* _delta
     cdef const double* _table
     cdef Py_ssize_t _table_step
-    # Nodes: labels at positions, position * n + label; position `size` is the end.
+    # A node is a label at a position, number position * n + label. Position `size` is
+    # the end of the chain, with label 0.
     cdef Py_ssize_t _node_capacity
     cdef int32_t* _slot             # slot of each node whose list was begun, or -1
-    cdef int32_t* _best             # first predecessor of each node, or -1
-    cdef int32_t* _path             # (size + 1,) labels on the way back
-    # Slots: one per node with a list, which holds the prefixes found so far that end in
-    # the node. One array per attribute, as reading a labeling needs _list_first only.
+    cdef int32_t* _best  # label before each node in its best prefix; -1: unknown
+    cdef int32_t* _path             # by position: labels that `_go_back` has passed
+    # A slot is the number of a node that has a list of the prefixes found so far that
+    # end in the node. Each attribute of slots has an array of its own, as `_read` needs
+    # `_list_first` only.
     cdef Py_ssize_t _n_slots, _slot_capacity, _row_capacity
     cdef Py_ssize_t* _list_first  # (slots,) index of a list's first prefix in the pool
     cdef int32_t* _list_count       # (slots,)
     cdef int32_t* _list_capacity    # (slots,) 0 for a complete list
-    # (slots, ld) score of the next prefix through each predecessor
+    # (slots, ld) score of the next prefix through each predecessor, and its rank at the
+    # predecessor
     cdef double* _next_score
     cdef int32_t* _next_rank     # (slots, ld)
     # Pool: the prefixes of all lists.

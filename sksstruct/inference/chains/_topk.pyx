@@ -63,7 +63,8 @@ cdef class TopK:
         resize(<void**> &self._list_first, n_slots * sizeof(Py_ssize_t))
         resize(<void**> &self._list_count, n_slots * sizeof(int32_t))
         resize(<void**> &self._list_capacity, n_slots * sizeof(int32_t))
-        # after all allocations: a failed one must not leave a capacity without memory
+        # after all allocations: a failed allocation must not leave a capacity without
+        # memory
         self._slot_capacity, self._row_capacity = n_slots, row
         return 0
 
@@ -80,14 +81,14 @@ cdef class TopK:
     # ---- lists ----
 
     cdef const double* _column(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil:
-        """Scores of the pairs of labels at t - 1 and t that end in one, ld apart."""
+        """Scores of pairs at t - 1 and t that end in a label; entries are ld apart."""
         return self._table + (t - 1) * self._table_step + label
 
     cdef Py_ssize_t _first(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil:
         """Last label but one of the best prefix that ends in a label at t >= 1."""
         cdef Py_ssize_t node = t * self._n + label
         cdef const double* before = self._delta + (t - 1) * self._ld
-        # stored, as it takes a column of the table, and labelings share most nodes
+        # stored, as finding the label reads a column, and labelings share most nodes
         if self._best[node] < 0:
             self._best[node] = <int32_t> (
                 best_state(self._n, before) if t == self._size
@@ -96,7 +97,7 @@ cdef class TopK:
         return self._best[node]
 
     cdef Py_ssize_t _begin(self, Py_ssize_t t, Py_ssize_t label) except -1 nogil:
-        """Begin the list of a node with its best prefix; returns its slot."""
+        """Begin the list of a node with its best prefix; return the slot."""
         cdef Py_ssize_t slot = self._n_slots, previous, i
         cdef const double* before = self._delta + (t - 1) * self._ld
         cdef const double* column
@@ -115,7 +116,7 @@ cdef class TopK:
         previous = self._first(t, label)
         self._list_first[slot] = self._reserve_prefixes(4)
         self._list_count[slot], self._list_capacity[slot] = 0, 4
-        # max-product's own score: the sum above was rounded in another order
+        # `delta` has the score as rounded by max-product; the sum above may differ
         self._append(slot,
                      next_scores[previous] if t == self._size
                      else self._delta[t * self._ld + label], previous, 0)
@@ -128,8 +129,8 @@ cdef class TopK:
                      int32_t rank) except -1 nogil:
         """Append a prefix to a list; a full list moves to twice the room."""
         cdef Py_ssize_t count = self._list_count[slot], first
-        # the old room is lost; all old rooms of a list together are as long as the new
-        # one
+        # the old room stays unused; all old rooms of a list together are shorter than
+        # the new room
         if count == self._list_capacity[slot]:
             first = self._reserve_prefixes(2 * count)
             memcpy(self._pool + first, self._pool + self._list_first[slot],
@@ -155,12 +156,12 @@ cdef class TopK:
         return score > -INFINITY
 
     cdef Py_ssize_t _go_back(self, double* score) except -1 nogil:
-        """Walk back to the first position whose next prefix can be computed."""
+        """Walk back to the last position whose next prefix can be computed."""
         cdef Py_ssize_t t = self._size, label = 0, slot, before
         cdef Prefix* last
         # On return `_path` holds the labels from the returned position on, whose lists
-        # each miss one prefix; score is that of the next prefix before this position,
-        # or -inf if there is none.
+        # each miss one prefix; score is that of the next prefix that ends before this
+        # position, or -inf if there is none.
         score[0] = -INFINITY
         while True:
             self._path[t] = <int32_t> label
@@ -172,7 +173,7 @@ cdef class TopK:
             # only the predecessor used last may have a next prefix that is not known
             last = self._pool + self._list_first[slot] + self._list_count[slot] - 1
             if t == 1:
-                return t    # a single label has one prefix
+                return t    # a label at position 0 is one prefix
             before = self._slot[(t - 1) * self._n + last.previous]
             if before >= 0 and self._list_count[before] > last.rank + 1:
                 score[0] = self._pool[self._list_first[before] + last.rank + 1].score
@@ -188,9 +189,9 @@ cdef class TopK:
         cdef Prefix* last = (
             self._pool + self._list_first[slot] + self._list_count[slot] - 1)
         cdef Py_ssize_t previous
-        # On entry score is that of the next prefix of the predecessor used last, on
-        # return that of the prefix found; -inf if there is none. The entries of
-        # `_next_score` of all other predecessors are still valid.
+        # On entry, score is that of the next prefix through the predecessor used last;
+        # on return, that of the prefix found, or -inf if there is none. For all other
+        # predecessors `_next_score` is still valid.
         score[0] += 0.0 if t == self._size else (
             self._column(t, label)[last.previous * self._ld])
         next_scores[last.previous] = score[0]
@@ -214,7 +215,7 @@ cdef class TopK:
         while t > 0:
             slot = self._slot[t * self._n + label]
             if slot < 0:
-                label = self._first(t, label)   # no list: only rank 0 was asked for
+                label = self._first(t, label)   # a node without a list: rank is 0
             else:
                 prefix = self._pool + self._list_first[slot] + rank
                 label, rank = prefix.previous, prefix.rank

@@ -6,12 +6,13 @@ from sksstruct.utils._layout import padded_length
 
 
 def triple_arrays(keys, n_labels):
-    """Return the length and number of rows, and the arrays of `LabelTriples`."""
+    """Return `ld`, the number of rows, and the arrays of `LabelTriples`."""
     ld = padded_length(n_labels)
     pair_of, c = np.divmod(keys, n_labels)
     pairs, begin, count = np.unique(pair_of, return_index=True, return_counts=True)
     a, b = np.divmod(pairs, n_labels)
-    # by b, then by a; each b has one more row, for the pairs without weights
+    # Rows are ordered by b, then by a. The rows of each b end with one more row, for
+    # the pairs (a, b) without weights.
     order = np.lexsort([a, b])
     row_of = np.empty(len(pairs), dtype=np.int64)
     row_of[order] = np.arange(len(pairs)) + b[order]

@@ -14,7 +14,8 @@ cdef class LabelTriples:
     cdef const int32_t* third       # (n_weights,) label c
     cdef const int32_t* place       # (n_weights,) row * ld + c
     cdef const int32_t* turned      # (n_weights,) c * ld + b
-    # of each b: its first row; and all labels a, labels with rows before labels without
+    # for each b: its first row; and all labels a, those whose pair (a, b) has a row of
+    # its own first
     cdef const int32_t* first_row   # (n_labels + 1,)
     cdef const int32_t* before      # (n_labels, n_labels)
 

@@ -8,7 +8,7 @@ is
     delta_t(b) = unary[t, b] + max_a delta_{t-1}(a) + pairwise[a, b]
 
 The forward pass stores the maxima only, so that its loop is vectorized over b. The
-backward pass finds the maximizers again, which costs one column of the table per
+backward pass finds the maximizers again, which reads one column of the table per
 position. Ties: the last label is the lowest maximizer, and so is every label before it,
 given the label after it.
 """
@@ -36,19 +36,19 @@ cdef double viterbi_padded(
     Py_ssize_t size, Py_ssize_t n_states, Py_ssize_t ld, double* delta,
     const double* table, Py_ssize_t table_step, int32_t* labeling
 ) noexcept nogil:
-    """Best labeling of a chain whose tables have rows padded to ld.
+    """Write the best labeling of a chain with padded rows, and return its score.
 
     delta (size x ld) holds the unary scores on entry and the best score of a prefix
     that ends in each label on return; table is (n_states x ld) from -> to, and
-    position t uses table + t * table_step (0: one table for all).
+    positions t and t + 1 use table + t * table_step (0: one table for all).
     """
     cdef Py_ssize_t t, label
     max_product_padded(size, n_states, ld, delta, table, table_step)
     # a best labeling is a best prefix of full length
     label = best_state(n_states, delta + (size - 1) * ld)
     labeling[size - 1] = <int32_t> label
-    # The label after t selects a column of the table; the label at t is that of the
-    # best prefix up to t whose sum with this column is largest.
+    # The label after t selects a column of the table; the label at t maximizes the best
+    # prefix score up to t plus the column's entry.
     for t in range(size - 2, -1, -1):
         label = best_state_given(n_states, delta + t * ld,
                                  table + t * table_step + label, ld)
