@@ -1,13 +1,13 @@
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
-# First and last segment, whose lengths have boundary scores.
+# State of the first and of the last segment, whose lengths have boundary scores.
 cdef struct Boundaries:
     bint any            # whether boundary scores are given
     bint best           # whether scores are maxima, or else logarithms of sums
     # rows (size, ld)
-    # first segment that stops after t: its score if best, else its share of closed
+    # first segment that stops after t: its score if `best`, else its share of `closed`
     double* first
-    # last segment that starts at t: its share of closed at the last stop
+    # last segment that starts at t: its share of `closed` at the last stop
     double* last
     # rows (ld,)
     double* begun  # score of the first position in a segment of two positions or more
@@ -15,7 +15,8 @@ cdef struct Boundaries:
     # sum of the inside scores of all later positions up to the current stop
     double* inside
     double* other       # scratch: scores to merge into a row
-    # backward pass: probability that the first segment covers later positions
+    # backward pass: probability that the first segment continues after the current
+    # position
     double* goes_on
 
 # `load_boundaries` reserves `boundaries_scratch` doubles, and advances the pointer.

@@ -1,12 +1,13 @@
 """First and last segment of a sequence, whose lengths have boundary scores.
 
 A sequence may begin and end inside a segment, of which the sequence has only a piece.
-Such pieces are no terms of the other kernels' recursions: the first segment has one
+Such pieces are no terms of the recursions of other kernels: the first segment has one
 score for each stop, and the last segment one for each start, so that both take O(T K)
-time. Running sums hold the inside scores. The other kernels must not start segments at
-the first position (`open_first` forbids them), and leave the last stop to this one.
+time. Sums of inside scores are updated from position to position. Other kernels start
+no segment at the first position (`open_first` forbids these starts), and leave the last
+stop to `stop_last`.
 
-As in `_tails.pyx`, the shares of merged scores are stored for the backward pass.
+As in `_tails.pyx`, shares of merged scores are stored for the backward pass.
 """
 
 from libc.math cimport INFINITY
@@ -62,7 +63,7 @@ cdef void open_first(const Segments* segments, const Prefixes* prefixes,
 
 cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
                       const Boundaries* ends) noexcept nogil:
-    """Score the first segment with a given stop; calls must be in ascending order."""
+    """Write scores of the first segment with a given stop; stops must ascend."""
     cdef Py_ssize_t label, ld = segments.ld
     cdef int32_t span
     for label in range(segments.n_labels):
@@ -95,7 +96,7 @@ cdef void stop_first(const Segments* segments, Py_ssize_t stop, double* row,
 
 cdef void stop_last(const Segments* segments, const Prefixes* prefixes, double* row,
                     const Boundaries* ends) noexcept nogil:
-    """Set a row to the scores of all segments that stop at the last position."""
+    """Write to a row the scores of all prefixes that stop at the last position."""
     cdef Py_ssize_t size = segments.size, ld = segments.ld, n = segments.n_labels
     cdef Py_ssize_t start, label, stop = size
     cdef const double* end = segments.nodes + role_at(segments, END, size - 1)
@@ -120,7 +121,7 @@ cdef void stop_last(const Segments* segments, const Prefixes* prefixes, double* 
                 ends.last[start * ld + label] += segments.spans[span * ld + label]
     for label in range(n):
         row[label] = -INFINITY
-    # from the shortest segment to the longest, for the rule of ties
+    # from the shortest segment to the longest: on ties the shortest remains
     for start in range(size - 1, -1, -1):
         memcpy(ends.other, ends.last + start * ld, n * sizeof(double))
         merge_scores(n, ends.best, ends.other, row, ends.last + start * ld)
@@ -128,7 +129,7 @@ cdef void stop_last(const Segments* segments, const Prefixes* prefixes, double* 
 
 cdef Py_ssize_t last_start(const Segments* segments, Py_ssize_t label,
                            const Boundaries* ends) noexcept nogil:
-    """Start of the shortest of the best last segments."""
+    """Return the start of the shortest of the best last segments of a label."""
     cdef Py_ssize_t start = 0
     # a share of zero: a shorter segment scores at least as much
     while start < segments.size - 1 and ends.last[start * segments.ld + label] == 0.0:
@@ -143,9 +144,10 @@ cdef void hand_first(const Segments* given, Py_ssize_t stop, double* row,
                      const Boundaries* ends) noexcept nogil:
     """Subtract first segments that stop at a position from a row of probabilities.
 
-    Adds their probabilities to `opened`, that of segments by start, and to `goes_on`,
-    that of segments that cover the positions before; if `goes_on` is NULL, inside
-    scores are counted here.
+    A first segment of one position stays in the row. Probabilities of longer segments
+    are added to `opened`, probabilities of starts, and to `goes_on`, probabilities that
+    a segment contains the position before. If `goes_on` is NULL, inside positions are
+    counted here.
     """
     cdef Py_ssize_t label, ld = given.ld, last = stop - 1
     cdef double first
@@ -180,8 +182,8 @@ cdef void hand_last(const Segments* given, const double* ended, double* row,
                     const Boundaries* ends) noexcept nogil:
     """Distribute the probability of stops at the last position over their starts.
 
-    Segments of one position get their share in a row; the shares of longer segments
-    are added to `opened` and `goes_on`, as by `hand_first`.
+    Probabilities of segments of one position are written to a row; those of longer
+    segments are added to `opened` and `goes_on`, as by `hand_first`.
     """
     cdef Py_ssize_t size = given.size, ld = given.ld, n = given.n_labels, label, start
     cdef double share, longer

@@ -26,8 +26,8 @@ def segment_viterbi(
 ) -> tuple[np.ndarray, float]:
     """Find the best segmentation of a sequence (semi-Markov max-product).
 
-    A segmentation is a list of labeled segments, which cover all positions one after
-    the other. Its score is the sum of the scores of positions, of the lengths of
+    A segmentation is a list of labeled segments that together contain each position
+    once. Its score is the sum of the scores of positions, of the lengths of
     segments, and of pairs of labels of neighboring segments.
 
     Parameters
@@ -59,8 +59,8 @@ def segment_viterbi(
         there are several, it is the one with the lowest last label, then the shortest
         last segment, then the lowest label before it, and so on.
     score : float
-        Its score. If every segmentation is forbidden, the score is ``-inf`` and the
-        segmentation is arbitrary.
+        Score of the segmentation. If every segmentation is forbidden, the score is
+        ``-inf`` and the segmentation is arbitrary.
 
     Raises
     ------
@@ -129,12 +129,12 @@ def segment_topk(
         allowed. Equal scores are in the order of the tie rule of `segment_viterbi`,
         whose segmentation is the first.
     scores : ndarray of shape (n,)
-        Their scores, which do not increase.
+        Scores of the segmentations, which do not increase.
 
     Raises
     ------
     ValueError
-        As `segment_viterbi` does, and if k is not a positive integer.
+        As `segment_viterbi` raises, and if k is not a positive integer.
 
     References
     ----------
@@ -152,7 +152,7 @@ def segment_topk(
         nodes, lengths, transitions, first, last, spans, span_scores, tail
     )
     # The count of all segmentations bounds memory: each position continues a segment or
-    # begins one with one of n labels. Ranks are 32-bit numbers.
+    # begins a segment with one of n labels. Ranks are 32-bit numbers.
     n = potentials.n_labels
     count = min(check_k(k), n * (n + 1) ** (potentials.size - 1), 2**31 - 1)
     labelings, scores = potentials.best_k(count)
@@ -162,8 +162,8 @@ def segment_topk(
 class SegmentMarginals(NamedTuple):
     """Log-partition, expected counts and probabilities of segments.
 
-    The counts have the shapes of the scores: each is the expected number of times that
-    the entry is a term of the score of a segmentation.
+    Expected counts have the shapes of the scores: each count is the expected number of
+    times that the score of a segmentation has the entry as a term.
 
     Parameters
     ----------
@@ -176,14 +176,14 @@ class SegmentMarginals(NamedTuple):
     transitions : ndarray of shape (K, K)
         Expected number of neighboring segments of each pair of labels.
     first, last : ndarray of shape (K,) or None
-        Probability of the label of the first and of the last segment; None without
-        scores.
+        Probability of the label of the first and of the last segment; None if `first`
+        or `last` is None.
     spans : ndarray of shape (n_spans, K)
         Probability that each span is a segment with each label.
     segments : ndarray of shape (n_segments,)
         Probability of each of the requested segments.
     tail : ndarray of shape (K,) or None
-        Expected number of positions of segments beyond L; None without scores.
+        Expected number of positions of segments beyond L; None if `tail` is None.
 
     Examples
     --------
@@ -236,8 +236,8 @@ def segment_sum_product(
     Raises
     ------
     ValueError
-        As `segment_viterbi` does, and if `mu` is not valid, a segment is not within the
-        sequence, or every segmentation is forbidden.
+        As `segment_viterbi` raises, and if `mu` is not valid, a segment is not within
+        the sequence, or every segmentation is forbidden.
 
     See Also
     --------
@@ -272,7 +272,7 @@ def segment_sum_product(
 
 
 def _check_segments(segments, size, n_labels):
-    """Check rows (start, stop, label)."""
+    """Return rows (start, stop, label) as intp; raise ValueError if any is invalid."""
     rows = np.asarray([] if segments is None else segments)
     if not rows.size:
         rows = np.zeros((0, 3), dtype=np.intp)

@@ -20,7 +20,7 @@ cdef double* entries(object rows) except? NULL:
 
 
 cdef SegmentMeans means_of(list rows):
-    """The struct of means that points to arrays in the order of the tables."""
+    """Return the struct of means whose pointers refer to the arrays of `rows`."""
     return SegmentMeans(
         entries(rows[0]), entries(rows[1]), entries(rows[6]), entries(rows[7]),
         entries(rows[8]), entries(rows[2]),
@@ -28,7 +28,7 @@ cdef SegmentMeans means_of(list rows):
 
 
 cdef class SegmentKernel:
-    """The struct `Segments` of some arrays, with the kernels as methods.
+    """Potentials in a struct `Segments`, with the kernels as methods.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ cdef class SegmentKernel:
     has_roles : bool
         Whether each position has four rows of nodes.
     rows : list of ndarray
-        Padded rows of nodes, lengths, transitions, first, last, scores of spans,
-        tail, and lengths and tail of boundaries.
+        Padded rows of nodes, lengths, transitions, first, last, span scores, tail,
+        boundary lengths and boundary tail; without rows where scores are missing.
     longest, first_span, span_start : ndarray, int32
         As in `Segments`.
     """
@@ -70,7 +70,7 @@ cdef class SegmentKernel:
         return best_scratch(&self._segments)
 
     def best(self, scratch, labeling):
-        """Write the best labeling, and return its score."""
+        """Write the best labeling to `labeling`, and return the score."""
         cdef double* memory = doubles(scratch)
         cdef int32_t* labels = int32s(labeling)
         cdef double score

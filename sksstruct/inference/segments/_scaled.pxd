@@ -1,31 +1,33 @@
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
-# Weights of starts and of lengths of each label. The product of the two is the weight
-# of a segment, relative to a reference that all stops of a block share.
+# Weights of starts and of lengths of each label. The product of the two is the
+# weight of a segment, relative to a reference. All stops of a block, a range of stops,
+# share a reference.
 cdef struct Cells:
     # rows (n_labels, max_length)
     double* lengths     # exponentials, relative to the label's largest
-    double* backward    # the same, the largest length first
+    double* backward    # `lengths` in reverse order
     double* counts      # expected counts of lengths, without the factor `lengths`
     # rows (n_labels, size)
     double* starts  # weights of starts, relative to the reference of the current block
-    double* shares      # probability of each stop, divided by the sum of its weights
+    double* shares      # probability of each stop, divided by the sum of weights
     # rows (size, ld)
-    # sum of the weights of the segments of two positions or more that stop
+    # sum of the weights of segments of two positions or more, by stop
     double* longer
-    double* alone       # weight of segments that are no terms of the products
-    double* references  # logarithmic reference of each stop
+    double* alone       # weight of segments that are in no sum over lengths
+    double* references  # logarithm of the reference, by stop
     Py_ssize_t* block_start   # the first stop of each stop's block
-    # rows (ld,), the current state of each label
-    # mean increase of the length scores, which is moved to the inside scores
+    # rows (ld,), the current state of each label:
+    # slope of the length scores, which is moved to the inside scores
     double* slope
-    double* high        # largest score of a length, less the slope
+    double* high        # largest score of a length, without the slope
     double* reference
     double* inside_sum      # sum of inside scores since the block began
-    double* base        # logarithmic reference of the weights at a stop
+    double* base        # logarithm of the factor that weights at a stop lack
     double* total       # sum of the weights at a stop
     double* new_terms       # (2 ld,) weights of the newest start and of `alone`
-    double* inside      # backward pass: probability that a segment goes on
+    # backward pass: probability that a segment contains this position and the next
+    double* inside
     Py_ssize_t* first   # first stop of the current block
     Py_ssize_t* end     # backward pass: first stop of the next block
     Py_ssize_t* latest_start   # latest start that segments may have, or -1
@@ -33,11 +35,12 @@ cdef struct Cells:
     Py_ssize_t* head
     Py_ssize_t* after
     Py_ssize_t* span_stop
-    double weight       # factor of all means
-    double* saved       # (size,) entries before span scores were added
+    double weight       # factor by which all means are multiplied
+    double* saved       # (size,) entries of `starts` or `shares` without span scores
 
 # `load_cells` reserves `cells_scratch` doubles, advances the pointer, and returns
-# whether the scores permit the other functions; if not, sums are in log space.
+# whether the scores permit the other functions; if not, the caller sums over lengths in
+# log space.
 cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil
 cdef bint load_cells(const Segments* segments, double** memory,
                      Cells* cells) noexcept nogil

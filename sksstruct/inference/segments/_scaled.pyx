@@ -8,22 +8,22 @@ Let P be the prefix sums of inside scores. The score is opened(s) - P(s + 1), wh
 depends on the start alone, plus P(e - 1) + end(e - 1), which depends on the stop alone,
 plus the score of the length. Sums over lengths are therefore inner products of two
 vectors, the exponentials of starts and of lengths, and a pair of a start and a stop
-costs one multiplication and one addition.
+takes one multiplication and one addition.
 
-Exponentials of starts are relative to a reference, and P begins at the first stop of
-the block for which the reference was chosen. The sum at a stop is exact as long as the
-sum is neither large nor small: terms that underflow are negligible, and a term cut off
-at the upper limit would make the sum large. Otherwise a new block begins: the weights
-of starts are computed again, relative to the largest term at this stop. With moderate
-scores new blocks are rare; with any scores the sums are exact, at the price of
-logarithms.
+Exponentials of starts are relative to a reference, which is constant in a block of
+stops; P begins at the first stop of the block. The sum at a stop is exact as long as
+the sum is neither large nor small: terms that underflow are negligible, and a term cut
+off at the upper limit would make the sum large. Otherwise a new block begins: the
+weights of starts are computed again, relative to the largest term at this stop. With
+moderate scores new blocks are rare. With any scores the sums are exact, but each new
+block takes exponentials of many starts.
 
-No segment covers a position whose inside score is -inf. A new block begins there, too,
-and all earlier starts get weight zero.
+No segment has a position inside whose inside score is -inf. At such a position a new
+block begins, and all earlier starts get weight zero.
 
-Scores of lengths may fall steadily, out of the range of exp. A segment of length l has
-l - 2 inside positions, so that a constant slope can be moved from the scores of lengths
-to the inside scores.
+Scores of lengths may fall steadily, by more than the range of exp. A segment of length
+l has l - 2 inside positions, so that a constant slope can be moved from the scores of
+lengths to the inside scores.
 
 Two kinds of segments are no terms of the products: segments of one position, which have
 scores of their own, and segments beyond the table of lengths (`_tails.pyx`). The
@@ -41,16 +41,16 @@ from sksstruct.utils._simd cimport (
     sks_series_dot, sks_series_dot_add, sks_series_exp, sks_series_log,
 )
 
-# Logarithmic range of the weights of starts: larger ones are cut off at MOST, smaller
-# ones become zero.
+# Logarithmic range of the weights of starts: larger weights are cut off at MOST,
+# smaller weights become zero.
 cdef double MOST = 690.0
 cdef double LEAST = -700.0
 # Range of the sum at a stop. Terms that underflow are below 1e-300, and a term that was
 # cut off is above exp(MOST - MOST_LENGTHS - MOST_SPAN) = 1e212.
 cdef double SMALL = 1e-280
 cdef double LARGE = 1e200
-# Logarithm of the largest term at the first stop of a block. Terms grow within a block
-# as prefixes with better labels precede later starts.
+# Logarithm of the largest term at the first stop of a block. Later terms are larger if
+# later starts follow better prefixes.
 cdef double FIRST = -400.0
 # Bound on sums of inside scores: larger sums would lose digits in differences.
 cdef double FAR = 1e4
@@ -62,7 +62,7 @@ cdef double MOST_SPAN = 50.0
 # ---- memory ----
 
 cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil:
-    """Doubles that `load_cells` needs."""
+    """Number of doubles that `load_cells` reserves."""
     cdef Py_ssize_t n_spans = 0
     if segments.spans != NULL:
         n_spans = segments.first_span[segments.size]
@@ -72,7 +72,7 @@ cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil:
 
 
 cdef inline double* take(double** memory, Py_ssize_t size) noexcept nogil:
-    """Reserve the next doubles of a stretch of memory."""
+    """Reserve `size` doubles at a pointer, and advance the pointer."""
     cdef double* out = memory[0]
     memory[0] += size
     return out
@@ -138,7 +138,7 @@ cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
     cells.slope[label] = slope
     cells.high[label] = high = high if high > -INFINITY else 0.0
     for k in range(most):
-        # the products have no segments of length one
+        # the sums over lengths have no segments of length one
         ahead[k] = exp(ahead[k] - high) if k else 0.0
         cells.backward[(label + 1) * most - 1 - k] = ahead[k]
     return high - low <= MOST_LENGTHS
@@ -148,7 +148,7 @@ cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
 
 cdef inline double inside_at(const Segments* segments, Py_ssize_t t, Py_ssize_t label,
                              const Cells* cells) noexcept nogil:
-    """Inside score of a position, plus the slope moved from the length scores."""
+    """Inside score of a position, plus the slope of the length scores."""
     return segments.nodes[role_at(segments, INSIDE, t) + label] + cells.slope[label]
 
 
@@ -168,10 +168,10 @@ cdef inline double weight_of(double score) noexcept nogil:
 cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t first,
                        Py_ssize_t last, const Prefixes* prefixes,
                        Cells* cells) noexcept nogil:
-    """Write the scores of starts relative to a block whose first stop is `first`.
+    """Write scores of starts relative to P, for a block whose first stop is `first`.
 
-    Writes starts up to `last`, beginning with the earliest one that a segment with a
-    stop in this block can have; returns this start.
+    Writes starts up to `last`, from the earliest start that a segment with a stop in
+    this block can have; returns the earliest start.
     """
     cdef Py_ssize_t low = max(first - segments.longest[label], 0), s
     cdef Py_ssize_t ld = segments.ld
@@ -179,13 +179,13 @@ cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t fi
     cdef double* starts = cells.starts + label * segments.size
     for s in range(first - 2, low - 1, -1):
         starts[s] = prefixes.opened[s * ld + label] + inside
-        # -inf for all earlier starts if the position is forbidden inside
+        # -inf for all earlier starts if this position may not be inside
         inside += inside_at(segments, s, label, cells)
     inside = 0.0
     for s in range(first - 1, last + 1):
         score = inside_at(segments, s, label, cells)
-        # a forbidden position is in no segment of this block, and must not spoil the
-        # sum
+        # a forbidden position is inside no segment of this block, and must not spoil
+        # the sum
         inside += score if score > -INFINITY else 0.0
         starts[s] = prefixes.opened[s * ld + label] - inside
     return low
@@ -194,9 +194,9 @@ cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t fi
 cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                       double alone, const Prefixes* prefixes,
                       Cells* cells) noexcept nogil:
-    """Begin a block: write the weights of starts relative to the largest term.
+    """Begin a block at a stop: write starts' weights, relative to the largest term.
 
-    `alone` is the score of the segments at this stop that are no terms here.
+    `alone` is the log weight of segments that stop here and are in no sum over lengths.
     """
     cdef double* starts = cells.starts + label * segments.size
     cdef const double* lengths = segments.lengths + label
@@ -208,7 +208,8 @@ cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
         if segments.spans != NULL:
             score += span_score(segments, s, stop, label)
         high = score if score > high else high
-    # all segments are forbidden, or the last position is forbidden as an end
+    # if all segments are forbidden, or the last position as an end, there is no largest
+    # term
     high = (high if -INFINITY < high < INFINITY else 0.0) - FIRST
     sks_series_exp(stop - 1 - low, high, starts + low)
     cells.first[label], cells.inside_sum[label] = stop, 0.0
@@ -217,7 +218,7 @@ cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
 
 cdef double span_score(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,
                        Py_ssize_t label) noexcept nogil:
-    """Sum of the scores of the spans from a start to a stop."""
+    """Sum of the scores of all spans from a start to a stop."""
     cdef int32_t span
     cdef double score = 0.0
     for span in range(segments.first_span[stop - 1], segments.first_span[stop]):
@@ -240,7 +241,7 @@ cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label
                     const Prefixes* prefixes, Cells* cells) noexcept nogil:
     """Add a start to the state of a label; return False if a new block must begin.
 
-    The next stop is `start` + 2, at which a segment of two positions may start there.
+    At the next stop, `start` + 2, segments of two positions may begin at `start`.
     """
     cdef double inside = inside_at(segments, start, label, cells)
     cdef bint goes_on = True
@@ -257,7 +258,7 @@ cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label
 
 cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                        Cells* cells) noexcept nogil:
-    """Sum the weights of a label's segments of two positions or more that stop."""
+    """Sum the weights of a label's segments of two positions or more up to a stop."""
     cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
     cdef double* starts = cells.starts + label * segments.size
     cdef int32_t span, first = 0, last = 0
@@ -282,7 +283,7 @@ cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t lab
 cdef void find_base(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                     double alone, const Prefixes* prefixes,
                     Cells* cells) noexcept nogil:
-    """Write the logarithms of the new weights of a stop to `new_terms`."""
+    """Write logarithms of the two new weights at a stop to `new_terms`; set `base`."""
     cdef Py_ssize_t start = stop - 2, ld = segments.ld
     cells.new_terms[label] = (
         prefixes.opened[start * ld + label] - cells.inside_sum[label]
@@ -303,7 +304,7 @@ cdef bint has_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label
 cdef void sum_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                     double alone, const Prefixes* prefixes,
                     Cells* cells) noexcept nogil:
-    """Sum the weights of all segments of a label that stop at a position."""
+    """Sum the weights of all segments of a label up to a stop, into `total`."""
     cdef Py_ssize_t cell = (stop - 1) * segments.ld + label
     cells.starts[label * segments.size + stop - 2] = cells.new_terms[label]
     if not has_longer(segments, stop, label, cells):
@@ -325,9 +326,9 @@ cdef void sum_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
 
 cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* alone,
                        const Prefixes* prefixes, Cells* cells) noexcept nogil:
-    """Sum over the lengths of the segments that stop at a position.
+    """Write log sums over the lengths of segments up to a stop to `closed`.
 
-    `alone` has the scores, by label, of the segments that are no terms here.
+    `alone` has log weights, by label, of segments that are in no sum over lengths.
     """
     cdef Py_ssize_t label, ld = segments.ld, n = segments.n_labels
     cdef Py_ssize_t cell = (stop - 1) * ld
@@ -356,11 +357,11 @@ cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* 
 
 cdef void start_backward(const Segments* segments, double weight,
                          Cells* cells) noexcept nogil:
-    """Set the state of all labels before the last stop; `weight` scales all means."""
+    """Set the state of all labels for the last stop; `weight` multiplies all means."""
     cdef Py_ssize_t label, t
     cells.weight = weight
     for label in range(segments.n_labels):
-        # the last stop has no share if its segments are those of `_boundaries.pyx`
+        # `_boundaries.pyx` may handle the last stop, which then has no share here
         cells.shares[(label + 1) * segments.size - 1] = 0.0
         cells.end[label], cells.inside[label] = segments.size + 1, 0.0
     for t in range(segments.size):
@@ -371,7 +372,7 @@ cdef void start_backward(const Segments* segments, double weight,
 
 cdef void weigh_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
                       Cells* cells) noexcept nogil:
-    """Multiply the shares of stops by the weights of the spans from a start."""
+    """Multiply shares of stops by weights of spans from a start; save the shares."""
     cdef double* shares = cells.shares + label * segments.size - 1
     cdef Py_ssize_t span = cells.head[start]
     while span >= 0:
@@ -387,7 +388,7 @@ cdef void weigh_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t lab
 cdef void count_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t first,
                       Py_ssize_t last, Py_ssize_t label, const SegmentMeans* means,
                       Cells* cells) noexcept nogil:
-    """Add to the means of the spans from a start, and restore the shares."""
+    """Add the means of the spans from a start, and restore the shares."""
     cdef double* shares = cells.shares + label * segments.size - 1
     cdef double weight = cells.starts[label * segments.size + start], length
     cdef Py_ssize_t span = cells.head[start], stop
@@ -407,9 +408,9 @@ cdef void count_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t fir
 cdef double share_start(const Segments* segments, Py_ssize_t start, Py_ssize_t first,
                         Py_ssize_t label, const SegmentMeans* means,
                         Cells* cells) noexcept nogil:
-    """Return the probability of the segments from a start to stops of the block.
+    """Return the probability of segments from a start to stops `first` or later.
 
-    Only stops from `first` on count. The lengths of these segments are counted.
+    Stops of later blocks do not count. Adds to the counts of these segments' lengths.
     """
     cdef Py_ssize_t last = min(cells.end[label] - 1, start + segments.longest[label])
     cdef Py_ssize_t cell = label * segments.max_length + first - start - 1
@@ -430,7 +431,11 @@ cdef double share_start(const Segments* segments, Py_ssize_t start, Py_ssize_t f
 cdef void leave_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                       const Prefixes* prefixes, double* opened,
                       const SegmentMeans* means, Cells* cells) noexcept nogil:
-    """Return from a block that begins at a stop to the block before."""
+    """Go from a block that begins at a stop to the block before.
+
+    Adds the probabilities of starts that precede the stop to `opened`, and writes the
+    weights of starts of the block before.
+    """
     cdef Py_ssize_t low = max(stop - <Py_ssize_t> segments.longest[label], 0), s
     cdef Py_ssize_t before = (stop - 2) * segments.ld + label
     cdef double* starts = cells.starts + label * segments.size
@@ -446,9 +451,9 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
                         double ended, const Prefixes* prefixes, double* opened,
                         const Segments* given, const SegmentMeans* means,
                         Cells* cells) noexcept nogil:
-    """Distribute the probability of a stop and a label over starts.
+    """Distribute the probability that a label stops at a position over starts.
 
-    Returns the part of segments that are no terms here, `alone`.
+    Returns the part of segments that are in no sum over lengths, as in `alone`.
     """
     cdef Py_ssize_t s = stop - 1, cell = s * given.ld + label
     cdef double total = cells.longer[cell] + cells.alone[cell]
@@ -456,9 +461,9 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
     cdef double longer = share * cells.longer[cell], alone = share * cells.alone[cell]
     cells.shares[label * given.size + s] = share if longer != 0.0 else 0.0
     opened[cell] += share_start(scaled, s, stop + 1, label, means, cells)
-    # segments that stop later and start earlier cover this position
+    # segments that stop later and start earlier contain this position
     inside = cells.inside[label] - opened[cell]
-    # rounding may yield a wrong sign, or a remainder at a forbidden position
+    # rounding may yield a wrong sign, or a positive number at a forbidden position
     if inside * cells.weight < 0.0 or inside_at(scaled, s, label, cells) == -INFINITY:
         inside = 0.0
     cells.inside[label] = inside + longer
@@ -475,7 +480,8 @@ cdef void leave_stop(const Segments* scaled, Py_ssize_t stop, const Prefixes* pr
                      Cells* cells) noexcept nogil:
     """Distribute the probabilities of stops at a position over lengths.
 
-    Writes the part of `alone` segments to `row`; adds all other parts to `opened`.
+    Writes the part of `alone` segments to `row`; adds the parts of all longer segments
+    to `opened`.
     """
     cdef Py_ssize_t label, start
     cdef int32_t span, first = 0, last = 0
@@ -496,7 +502,8 @@ cdef void add_lengths(const Segments* segments, const Cells* cells,
     cdef Py_ssize_t label, k, most = segments.max_length
     for label in range(segments.n_labels):
         for k in range(1, most):
-            # counts of forbidden lengths may be infinite, where starts were cut off
+            # counts of forbidden lengths may be infinite if weights of starts were cut
+            # off
             if cells.lengths[label * most + k] > 0.0:
                 means.lengths[k * segments.ld + label] += (
                     cells.counts[label * most + k] * cells.lengths[label * most + k])

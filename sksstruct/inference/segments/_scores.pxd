@@ -3,8 +3,8 @@
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-# Roles of a position in its segment. The position of a segment of length one has a role
-# of its own, SINGLE.
+# Role of a position in its segment. The position of a segment of length one has the
+# role SINGLE.
 cdef enum Role:
     BEGIN
     INSIDE
@@ -20,9 +20,9 @@ cdef struct Segments:
     const int32_t* longest      # (ld,) largest allowed length; zero in the padding
     const double* nodes         # row of position t at nodes + t * node_step
     Py_ssize_t node_step
-    Py_ssize_t[4] role_offset   # offset of each Role's labels in that row
-    # (max_length, ld), row length - 1; -inf forbids a length. Lengths above `longest`
-    # are forbidden here, too; `longest` only tells loops where to stop.
+    Py_ssize_t[4] role_offset   # offset of the labels of each Role in that row
+    # (max_length, ld), row length - 1; -inf forbids a length. `longest` only tells
+    # loops where to stop: lengths above it are forbidden here, too.
     const double* lengths
     # (ld,) score of each position of a segment beyond max_length, added to the score of
     # max_length; -inf or NULL forbid such segments
@@ -40,7 +40,8 @@ cdef struct Segments:
     const int32_t* first_span   # (size + 1,)
     const int32_t* span_start   # (n_spans,)
 
-# Expected counts, laid out as the entries of Segments; NULL where Segments has NULL.
+# Expected counts in the layout of the entries of Segments; NULL where Segments has
+# NULL.
 cdef struct SegmentMeans:
     double* nodes
     double* lengths
@@ -56,9 +57,9 @@ cdef struct SegmentMeans:
 # or the logarithm of the sum of exponentials, over all labelings of the prefix.
 cdef struct Prefixes:
     double* closed      # the last segment stops after t
-    # position t is the whole last segment; the score of length one is missing
+    # the last segment is position t alone; the score of length one is missing
     double* single
-    # the last segment starts at t and goes on; scores after t are missing
+    # the last segment starts at t and is longer; scores after t are missing
     double* opened
 
 cdef inline Py_ssize_t role_at(const Segments* segments, Role role,
@@ -100,12 +101,12 @@ cdef inline double length_score(const Segments* segments, Py_ssize_t start,
 cdef inline void add_length(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,
                             Py_ssize_t label, double weight,
                             const SegmentMeans* means) noexcept nogil:
-    """Add a weight to the entries that sum up to the score of a segment's length."""
+    """Add a weight to the entries whose sum is the score of a segment's length."""
     cdef Py_ssize_t over = max(stop - start - segments.max_length, 0)
     cdef Py_ssize_t cell = (stop - start - over - 1) * segments.ld + label
     cdef bint boundary = is_boundary(segments, start, stop)
     cdef double* lengths = means.boundary_lengths if boundary else means.lengths
-    # a segment that is too long has no row, and a score of -inf
+    # a segment that is too long has no entry, and a score of -inf
     if over and segments.tail == NULL:
         return
     lengths[cell] += weight

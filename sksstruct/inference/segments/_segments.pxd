@@ -11,7 +11,7 @@ cdef void open_segments(const Segments* segments, Py_ssize_t start, const double
 cdef void write_segment(int32_t* labeling, Py_ssize_t start, Py_ssize_t stop,
                         Py_ssize_t label) noexcept nogil
 
-# `best_segmentation` needs `best_scratch` doubles of scratch.
+# `best_segmentation` needs scratch of `best_scratch` doubles.
 cdef Py_ssize_t best_scratch(const Segments* segments) noexcept nogil
 cdef double best_segmentation(const Segments* segments, double* scratch,
                               int32_t* labeling) noexcept nogil

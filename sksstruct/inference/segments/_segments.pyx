@@ -9,17 +9,18 @@ The best prefix whose last segment has label b and stops at e is
     opened_s(b) = begin[s, b] + max_a closed_s(a) + transitions[a, b]
 
 (Sarawagi and Cohen, 2004, Equation 3). The maximum over previous labels is computed
-once per start. The gain of a segment is its score without the node of its first
-position. Time is O(T (L + K) K) and memory O(T K) for lengths up to L.
+once per start. The gain of a segment is its score without the node of the first
+position and without the transition. Time is O(T (L + K) K) and memory O(T K) for
+lengths up to L.
 
 The sums of scores inside segments are differences of prefix sums P, with which, for one
 label,
 
     closed_e = P(e-1) + end_{e-1} + max_length (opened_s - P(s+1)) + lengths[length]
 
-so that the maximum runs over the sum of two vectors. P restarts at zero when it becomes
+so that the maximum runs over the sum of two vectors. P restarts at zero when P becomes
 large or -inf; the old sum is then added to the earlier starts. The backward pass finds
-the length of each segment of the best segmentation from its gains, whose nodes are
+the length of each segment of the best segmentation from gains, in which the nodes are
 summed from the last position to the first. Gains of four labels are computed at once,
 as vectors. Segments beyond the table of lengths are in `_tails.pyx`, and first and last
 segments with boundary scores in `_boundaries.pyx`.
@@ -51,7 +52,7 @@ from sksstruct.utils._simd cimport sks_maxplus, sks_row_best, sks_series_max
 
 # Bound on sums of inside scores: larger sums would lose digits in differences.
 cdef double FAR = 1e4
-# Number of lengths from which vector instructions pay.
+# Number of lengths from which vector instructions are faster.
 cdef Py_ssize_t MANY = 16
 
 
@@ -62,8 +63,8 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
     """Compute the gains of segments that stop at a position, for four labels.
 
     The labels begin at `label`. Row length - 1 of gains, (4,), has all scores of a
-    segment but the node of its first position. Returns the number of rows: the largest
-    length of the four labels.
+    segment but the node of the first position. Returns the number of rows: the largest
+    length that any of the four labels may have.
     """
     cdef Py_ssize_t longest = longest_of(segments, stop, label), length, j
     cdef Py_ssize_t ld = segments.ld
@@ -81,7 +82,7 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
         row, gains = row + ld, gains + 4
         for j in range(4):
             gains[j] = nodes[j] + row[j]
-        # the position before is inside all longer segments
+        # the position read next is inside all longer segments
         inside = segments.nodes + role_at(segments, INSIDE, stop - length) + label
         for j in range(4):
             nodes[j] += inside[j]
@@ -98,7 +99,7 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
 
 cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,
                          Py_ssize_t label) noexcept nogil:
-    """Gain of one segment, as by `fill_gains`; -inf if the segment is too long."""
+    """Gain of one segment; -inf if the segment is too long. See `fill_gains`."""
     cdef Py_ssize_t length = stop - start, t
     cdef int32_t span
     cdef double gain = 0.0, length_part = length_score(segments, start, stop, label)
@@ -118,7 +119,7 @@ cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t 
 
 cdef void open_segments(const Segments* segments, Py_ssize_t start, const double* entry,
                         const Prefixes* prefixes) noexcept nogil:
-    """Begin segments at a position; entry has the scores of prefixes, by label."""
+    """Write `single` and `opened` of a start, from the scores of prefixes in entry."""
     cdef const double* single = segments.nodes + role_at(segments, SINGLE, start)
     cdef const double* begin = segments.nodes + role_at(segments, BEGIN, start)
     cdef double* alone = prefixes.single + start * segments.ld
@@ -141,7 +142,7 @@ cdef Py_ssize_t best_scratch(const Segments* segments) noexcept nogil:
 
 
 cdef struct Lengths:
-    # Terms of the maximum over lengths: a row of starts and one of lengths per label.
+    # Terms of the maximum over lengths, by label: a row of starts and a row of lengths.
     double* starts      # (n_labels, size) opened - P
     double* lengths     # (n_labels, max_length) length scores, the longest first
     double* inside_sum  # (ld,) P
@@ -149,7 +150,7 @@ cdef struct Lengths:
 
 
 cdef Lengths turn_lengths(const Segments* segments, double** memory) noexcept nogil:
-    """Reserve the terms; transpose the scores of lengths, and set P to zero."""
+    """Reserve `Lengths`; transpose the scores of lengths, and set P to zero."""
     cdef Lengths terms
     cdef Py_ssize_t label, k, most = segments.max_length
     terms.starts = memory[0]
@@ -167,7 +168,7 @@ cdef Lengths turn_lengths(const Segments* segments, double** memory) noexcept no
 
 cdef void add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
                     const Prefixes* prefixes, const Lengths* terms) noexcept nogil:
-    """Write the term of a start, and add the position to P."""
+    """Add a position to P, and write the term of the start at this position."""
     cdef double inside_sum = terms.inside_sum[label] + segments.nodes[
         role_at(segments, INSIDE, start) + label]
     cdef double* starts = terms.starts + label * segments.size
@@ -183,7 +184,7 @@ cdef void add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label
 
 cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
                             Py_ssize_t label, const Lengths* terms) noexcept nogil:
-    """Largest sum of a start and a length of two or more."""
+    """Largest sum of the terms of a start and of a length of two or more."""
     cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
     cdef double* starts = terms.starts + label * segments.size
     cdef const double* lengths
@@ -214,7 +215,7 @@ cdef void close_segments(const Segments* segments, Py_ssize_t stop,
                          const Prefixes* prefixes, const Lengths* terms,
                          const Tails* tails,
                          const Boundaries* boundaries) noexcept nogil:
-    """Set the best scores of prefixes that stop at a position."""
+    """Write the best scores of prefixes that stop at a position to `closed`."""
     cdef Py_ssize_t label, cell = (stop - 1) * segments.ld, span
     cdef double longer
     for label in range(segments.n_labels):
@@ -241,7 +242,7 @@ cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
                             const Prefixes* prefixes, const Tails* tails,
                             const Boundaries* boundaries,
                             double* gains) noexcept nogil:
-    """Length of the shortest best last segment with a given label and stop."""
+    """Length of the shortest best last segment that has a given label and stop."""
     if boundaries.any and stop == segments.size:
         return stop - last_start(segments, label, boundaries)
     cdef Py_ssize_t ld = segments.ld, length, best = 1, block = label - label % 4
@@ -265,7 +266,7 @@ cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
 
 cdef void write_segment(int32_t* labeling, Py_ssize_t start, Py_ssize_t stop,
                         Py_ssize_t label) noexcept nogil:
-    """Write a segment to a labeling as encoded by `Segments`."""
+    """Write a segment to a labeling in the encoding of `Segments`."""
     cdef Py_ssize_t t
     labeling[start] = <int32_t> label
     for t in range(start + 1, stop):
@@ -274,7 +275,7 @@ cdef void write_segment(int32_t* labeling, Py_ssize_t start, Py_ssize_t stop,
 
 cdef double best_segmentation(const Segments* segments, double* scratch,
                               int32_t* labeling) noexcept nogil:
-    """Find the best labeling and its score, -inf if every labeling is forbidden."""
+    """Find the best labeling and its score; -inf if every labeling is forbidden."""
     cdef Py_ssize_t size = segments.size, ld = segments.ld, n = segments.n_labels
     cdef Py_ssize_t row_bytes = ld * sizeof(double), start, stop, label
     cdef Prefixes prefixes = Prefixes(
@@ -336,7 +337,7 @@ cdef double segmentation_score(const Segments* segments,
     while stop < segments.size:
         start, before, label = stop, label, labeling[stop]
         stop = segment_stop(segments, labeling, start)
-        # terms in the order of `_topk.pyx`, so that rounding is the same
+        # terms are in the order of `_topk.pyx`, so that rounding is the same
         if start:
             score += segments.transitions[before * segments.ld + label]
         elif segments.first != NULL:
@@ -351,7 +352,7 @@ cdef double segmentation_score(const Segments* segments,
 
 cdef void add_indicator(const Segments* segments, const int32_t* labeling,
                         double weight, const SegmentMeans* means) noexcept nogil:
-    """Add a weight to all entries that sum up to the score of a labeling."""
+    """Add a weight to all entries whose sum is the score of a labeling."""
     cdef Py_ssize_t start = 0, stop = 0, label = 0, before, t, ld = segments.ld
     cdef int32_t span
     while stop < segments.size:

@@ -8,14 +8,14 @@ from sksstruct.utils._layout import aligned_zeros, pad_rows, padded_length
 
 
 def labeling_segments(labeling):
-    """Return rows (start, stop, label) of a labeling as encoded by the kernels."""
+    """Return rows (start, stop, label) of a labeling in the encoding of `Segments`."""
     starts = np.flatnonzero(labeling >= 0)
     stops = np.append(starts[1:], len(labeling))
     return np.column_stack((starts, stops, labeling[starts])).astype(np.int32)
 
 
 def segments_labeling(segments, size):
-    """Return the labeling, as encoded by the kernels, of segments without gaps."""
+    """Return the labeling of segments without gaps, in the encoding of `Segments`."""
     labeling = np.empty(size, dtype=np.int32)
     for start, stop, label in segments:
         labeling[start:stop] = -1 - label
@@ -32,7 +32,7 @@ class SegmentPotentials:
         See `segment_viterbi`.
     boundary_lengths, boundary_tail : array-like or None
         `lengths` and `tail` of segments that start at the first position or stop at the
-        last one. None: these segments have the scores of all others.
+        last position. None: `lengths` and `tail` score these segments, too.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SegmentPotentials:
         )
 
     def _check_spans(self, spans, scores):
-        """Check spans, sort them by stop, and return their scores in that order."""
+        """Check spans, sort spans by stop, and return the scores in sorted order."""
         if (spans is None) != (scores is None):
             raise ValueError("spans and span_scores must be given together")
         spans = np.zeros((0, 2), dtype=np.intp) if spans is None else np.asarray(spans)
@@ -149,11 +149,11 @@ class SegmentPotentials:
         )
 
     def _zeros(self):
-        """Return zeros in the shapes of the padded rows."""
+        """Return tables of zeros in the shapes of `rows`."""
         return [aligned_zeros(rows.size).reshape(rows.shape) for rows in self.rows]
 
     def _unpad(self, rows):
-        """Return means in the shapes of the arguments, or None for missing ones."""
+        """Return means in the shapes of the arguments; None for missing arguments."""
         nodes, lengths, transitions, first, last, spans, tail, ends, ends_tail = (
             np.ascontiguousarray(table[:, : self.n_labels]) for table in rows
         )
@@ -196,10 +196,10 @@ class SegmentPotentials:
         return labelings[:count], scores[:count]
 
     def sums(self, scale, segments, weight=1.0):
-        """Return log-partition, means times a weight, and probabilities of segments.
+        """Return the log-partition, weighted means, and probabilities of segments.
 
-        `segments` are valid rows (start, stop, label). Their probabilities need weight
-        one. All results are zero if the log-partition is -inf.
+        `segments` are valid rows (start, stop, label), whose probabilities need weight
+        one. If the log-partition is -inf, all other results are zero.
         """
         self.check_sums(scale)
         means, probabilities = self._zeros(), np.zeros(len(segments))
@@ -214,7 +214,7 @@ class SegmentPotentials:
         return self._kernel.score(labeling)
 
     def indicator(self, labeling, weight=1.0):
-        """Return tables with a weight at each entry that a labeling's score sums."""
+        """Return tables with `weight` at each entry that is a term of a score."""
         means = self._zeros()
         self._kernel.indicator(labeling, weight, means)
         return self._unpad(means)

@@ -4,21 +4,20 @@ from sksstruct.inference.segments._scaled cimport Cells
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 from sksstruct.inference.segments._tails cimport Tails
 
-# Potentials times a factor, and the arrays of sum-product.
+# Potentials times a factor, and the scratch of sum-product.
 cdef struct SegmentSums:
     Segments scaled
-    Segments given      # unscaled potentials, whose layout the means have
+    Segments given      # potentials without the factor, whose layout the means have
     Prefixes prefixes   # logarithms of sums over prefixes
     # rows (size, ld)
-    double* ended       # probability that a segment of a label stops after t
+    double* ended       # probability that a segment stops after t
     # probability that a segment of two positions or more starts at t
     double* opened
-    # logarithms of sums over segments that stop after t and are no terms of sums over
-    # lengths
+    # logarithms of sums over segments that stop after t and are in no sum over lengths
     double* alone
-    double* closed_sums     # sums over lengths in log space, relative to the largest
+    double* closed_sums  # sums over lengths in log space, relative to the largest term
     double* weights     # exp(prefixes.closed), relative to each row's largest
-    double* entry_sums  # products of `weights` and the exponentials of transitions
+    double* entry_sums  # sums over labels before: `weights` times `transitions.ahead`
     # rows (ld,)
     double* row
     double* message
@@ -32,7 +31,8 @@ cdef struct SegmentSums:
     # whether sums over transitions and over lengths are computed in log space
     bint logs, log_lengths
 
-# `load_sums` keeps `sums_scratch` doubles of memory.
+# `load_sums` needs memory of `sums_scratch` doubles, and keeps pointers into the
+# memory.
 cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil
 cdef SegmentSums load_sums(const Segments* segments, double scale,
                            double* memory) noexcept nogil

@@ -5,16 +5,16 @@ The forward pass is the recursion of `_segments.pyx` with log-sum-exp for the ma
 probabilities: given that a segment with some label stops at a position, its length is
 distributed as the terms of the sum over lengths; given that a segment with some label
 starts, the label before is distributed as the terms of the sum over previous labels.
-The probability of each stop is distributed over its starts, and that of each start over
-the stops before, so that no second set of sums is needed, and probabilities sum to one
-up to rounding for scores of any size.
+The probability of each stop is distributed over starts, and that of each start over the
+stops before, so that no second set of sums is needed. Probabilities sum to one up to
+rounding, for scores of any size.
 
 Sums over lengths are computed by `_scaled.pyx`. If scores of lengths or spans differ
-too much, they are computed in log space, in tables whose four columns are labels;
-exponentials are relative to the largest entry of a column. Sums over previous labels
-are products with a table of exponentials, or in log space if these could underflow.
-Segments of one position, and tails (`_tails.pyx`), are no terms of sums over lengths:
-their scores are added up before.
+too much, sums over lengths are computed in log space, in tables of four labels, the
+columns; exponentials are relative to the largest entry of a column. Sums over previous
+labels are products with a table of exponentials, or in log space if products could
+underflow. Segments of one position, tails (`_tails.pyx`), and first segments with
+boundary scores are no terms of sums over lengths: `alone` has their sums.
 
 S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information
 extraction", NIPS 2004.
@@ -50,7 +50,7 @@ from sksstruct.utils._simd cimport (
 
 
 cdef struct Columns:
-    # largest entries of a table's four columns, and their sums of exponentials
+    # the largest entry of each of a table's four columns, and the sum of exponentials
     double[4] high
     double[4] total
 
@@ -59,7 +59,7 @@ cdef struct Columns:
 
 cdef Py_ssize_t table_size(const Segments* segments) noexcept nogil:
     """Number of entries in a table of four columns."""
-    # an even number of rows, as `sks_exp_row` works on eight entries at a time
+    # room for one row more, as `sks_exp_row` works on eight entries at a time
     return 4 * (max(longest_segment(segments), segments.n_labels) + 1)
 
 
@@ -68,14 +68,15 @@ cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil:
     cdef Py_ssize_t size = segments.size, n_rows = 0
     if segments.spans != NULL:
         n_rows = segments.first_span[size]
-    # per position: four roles and nine rows; the table of transitions four times
+    # rows of ld: four roles and nine others per position, lengths twice, transitions
+    # four times, and seven single rows
     n_rows += 13 * size + 2 * segments.max_length + 4 * segments.n_labels + 7
     return (n_rows * segments.ld + table_size(segments) + cells_scratch(segments)
             + tails_scratch(segments) + boundaries_scratch(segments))
 
 
 cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
-    """Reserve the next doubles of a stretch of memory."""
+    """Reserve `size` doubles at a pointer, and advance the pointer."""
     cdef double* out = memory[0]
     memory[0] += size
     return out
@@ -96,7 +97,7 @@ cdef const double* scaled_copy(double** memory, Py_ssize_t n, double scale,
 
 cdef void scale_segments(double scale, double** memory,
                          Segments* segments) noexcept nogil:
-    """Replace potentials by copies times a factor, in reserved memory."""
+    """Replace potentials by copies times a factor, in memory that is reserved here."""
     cdef Segments given = segments[0]
     cdef Py_ssize_t t, ld = given.ld
     cdef int role
@@ -154,7 +155,7 @@ cdef SegmentSums load_sums(const Segments* segments, double scale,
 
 cdef void exponentiate(Py_ssize_t n_rows, double* table,
                        Columns* columns) noexcept nogil:
-    """Replace four columns by exponentials relative to the maxima; sum the columns."""
+    """Replace four columns by exponentials relative to the maxima; sum each column."""
     cdef double entry
     cdef Py_ssize_t row, j
     for j in range(4):
@@ -164,7 +165,7 @@ cdef void exponentiate(Py_ssize_t n_rows, double* table,
             entry = table[4 * row + j]
             columns.high[j] = entry if entry > columns.high[j] else columns.high[j]
     for j in range(4):
-        # an entirely forbidden column: -inf - (-inf) would be NaN
+        # the maximum of an entirely forbidden column: -inf - (-inf) would be NaN
         columns.high[j] = columns.high[j] if columns.high[j] > -INFINITY else 0.0
     for row in range(n_rows):
         for j in range(4):
@@ -178,9 +179,9 @@ cdef void exponentiate(Py_ssize_t n_rows, double* table,
 
 cdef void weigh_lengths(const SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
                         Columns* columns) noexcept nogil:
-    """Fill a table with the segments of four labels that stop at a position.
+    """Fill a table with weights of segments of four labels that stop at a position.
 
-    Rows are lengths; the first row has the segments of `alone`.
+    Row length - 1 has segments of this length; the first row has `alone` instead.
     """
     cdef Py_ssize_t length, j, ld = sums.scaled.ld
     cdef double* table = sums.table
@@ -196,7 +197,7 @@ cdef void weigh_lengths(const SegmentSums* sums, Py_ssize_t stop, Py_ssize_t lab
 
 
 cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
-    """Sum over the labels before a start into `row`; return False on underflow."""
+    """Write sums over the labels before a start to `row`; return False on underflow."""
     cdef Py_ssize_t ld = sums.scaled.ld, n = sums.scaled.n_labels, label
     cdef const double* closed = sums.prefixes.closed + (start - 1) * ld
     cdef double* weights = sums.weights + (start - 1) * ld
@@ -207,8 +208,8 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
         sks_logplus(n, ld, closed, sums.scaled.transitions, sums.row)
         return True
     top = sks_exp_row(n, ld, closed, weights, &low) + sums.transitions.shift
-    # if no product of nonzero factors is smaller than exp(-600), then sums here and
-    # quotients in the backward pass are exact
+    # if no product of nonzero factors is smaller than exp(-600), sums are exact here,
+    # and quotients in the backward pass
     if low + sums.transitions.low < -600.0:
         return False
     sks_scores_f64(n, NULL, weights, 1.0, sums.transitions.ahead, ld, sums.zeros,
@@ -221,9 +222,10 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
 
 
 cdef void close_alone(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
-    """Sum over segments that stop at a position and are no terms of other sums.
+    """Write to `alone` the sums over segments that are no terms of sums over lengths.
 
-    These are segments of one position, tails, and first segments with boundary scores.
+    These are segments of one position, tails, and first segments with boundary scores,
+    up to a given stop.
     """
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t ld = segments.ld, label
@@ -242,7 +244,7 @@ cdef void close_alone(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
 
 
 cdef void close_stop(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
-    """Sum over the lengths of segments that stop at a position."""
+    """Sum over the lengths of segments that stop at a position, into `closed`."""
     cdef Py_ssize_t label, cell, j
     cdef Columns columns
     close_alone(sums, stop)
@@ -259,7 +261,7 @@ cdef void close_stop(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
 
 
 cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
-    """Sum over all prefixes; return False if the sums could underflow."""
+    """Sum over all prefixes; return False if sums over labels could underflow."""
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t stop
     cdef const double* entry = segments.first
@@ -284,7 +286,7 @@ cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
 
 
 cdef double sum_prefixes(SegmentSums* sums) noexcept nogil:
-    """Return the log-partition; set the last row of `ended`."""
+    """Return the log-partition; write probabilities of last labels to `ended`."""
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t ld = segments.ld, n = segments.n_labels, label
     cdef Py_ssize_t last = (segments.size - 1) * ld
@@ -309,7 +311,7 @@ cdef double sum_prefixes(SegmentSums* sums) noexcept nogil:
 
 cdef inline void find_shares(Py_ssize_t n, const double* probability,
                              const double* total, double* share) noexcept nogil:
-    """Divide probabilities by the sums over which they are to be distributed."""
+    """Divide each probability by the sum of the terms that are to share it."""
     cdef Py_ssize_t label
     for label in range(n):
         # an empty sum means that the label is forbidden here, and has probability zero
@@ -320,7 +322,7 @@ cdef void distribute_stops(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
                            const SegmentMeans* means) noexcept nogil:
     """Distribute the probabilities of stops of four labels over lengths.
 
-    Writes the part of `alone` segments to `row`; adds all other parts to `opened`.
+    Writes the part of `alone` segments to `row`; adds other parts to `opened`.
     """
     cdef const Segments* given = &sums.given
     cdef Py_ssize_t ld = given.ld, longest = longest_of(given, stop, label), j
@@ -339,7 +341,7 @@ cdef void distribute_stops(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
     find_shares(4, sums.ended + cell, sums.closed_sums + cell, share)
     for j in range(4):
         longer[j] = 0.0
-    # the longest length first: a position is inside all segments of larger lengths
+    # the longest length first: a position is inside all segments that are longer
     for length in range(longest, 1, -1):
         row = table + 4 * (length - 1)
         opened = sums.opened + (stop - length) * ld + label
@@ -386,7 +388,7 @@ cdef void distribute_alone(SegmentSums* sums, Py_ssize_t stop,
 
 cdef void distribute_starts(SegmentSums* sums, Py_ssize_t start,
                             const SegmentMeans* means) noexcept nogil:
-    """Distribute starts at a position, given in `row`, over the labels before."""
+    """Distribute probabilities of starts, from `row`, over the labels before."""
     cdef Py_ssize_t ld = sums.given.ld, n = sums.given.n_labels, label, before, j
     cdef double* ended = sums.ended + (start - 1) * ld
     cdef double* weights = sums.weights + (start - 1) * ld
@@ -396,7 +398,8 @@ cdef void distribute_starts(SegmentSums* sums, Py_ssize_t start,
     cdef double[4] share
     if not sums.logs:
         find_shares(ld, sums.row, sums.entry_sums + start * ld, sums.row)
-        # the factor `ahead` of the means is common to all positions, and applied last
+        # the factor `ahead` of the means is the same at all positions, and is applied
+        # last
         sks_add_outer(n, ld, 1.0, weights, sums.row, sums.pairs)
         sks_scores_f64(n, NULL, sums.row, 1.0, sums.transitions.back, ld, sums.zeros,
                        sums.message)
@@ -421,7 +424,7 @@ cdef void distribute_starts(SegmentSums* sums, Py_ssize_t start,
 
 cdef void finish_starts(SegmentSums* sums, Py_ssize_t stop,
                         const SegmentMeans* means) noexcept nogil:
-    """Distribute starts at stop - 1, whose probabilities are complete, over labels."""
+    """Count and distribute starts at stop - 1, whose probabilities are complete."""
     cdef Py_ssize_t label, ld = sums.given.ld
     cdef const double* opened = sums.opened + (stop - 1) * ld
     cdef double* nodes = means.nodes + role_at(&sums.given, BEGIN, stop - 1)
@@ -449,7 +452,7 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
     memset(sums.opened, 0, size * ld * sizeof(double))
     memset(sums.pairs, 0, n * ld * sizeof(double))
     start_backward(&sums.scaled, weight, &sums.cells)
-    # all later steps are linear in the probabilities of the last segment
+    # all later steps are linear in the probabilities of the last labels
     for label in range(n):
         ended[label] *= weight
         if means.last != NULL:
@@ -491,7 +494,7 @@ cdef double segment_probability(const SegmentSums* sums, Py_ssize_t start,
         before = sums.prefixes.single
     if sums.boundaries.any and not start:
         before = sums.boundaries.begun if stop > 1 else sums.boundaries.single
-    # the test covers forbidden labels, for which -inf - (-inf) would be NaN
+    # a forbidden label has probability zero, where -inf - (-inf) would be NaN
     if sums.ended[cell] == 0.0:
         return 0.0
     return sums.ended[cell] * exp(

@@ -1,18 +1,19 @@
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
-# Tails: segments of max_length positions or more that go on after position t.
+# Tails: segments of max_length positions or more, up to a position t, that continue
+# after t.
 cdef struct Tails:
     bint any            # whether segments may be longer than max_length
     bint best           # whether scores are maxima, or else logarithms of sums
-    # Rows (size, ld). The last position of the tails of row t is t, inside the segment.
-    double* scores      # over all starts
-    double* older       # share of scores that comes from the tails of t - 1
+    # Rows (size, ld); in the rows of t, tails end at t, which is inside their segments.
+    double* scores      # sum or maximum over all starts
+    double* older       # share of `scores` that is due to the tails of t - 1
     double* stopping    # share of tails in the segments that stop after t
     double* rest        # sums of inside scores from t to the end of the block of t
     # rows (ld,)
-    double* block_sum      # sums of inside scores of the current block so far
+    double* block_sum      # sums of inside scores from the block's beginning on
     double* other       # scratch: scores to merge into a row
-    double* weight      # backward pass: probability of a tail
+    double* weight      # backward pass: probability of tails that end at t
 
 # `load_tails` reserves `tails_scratch` doubles, and advances the pointer.
 cdef Py_ssize_t tails_scratch(const Segments* segments) noexcept nogil

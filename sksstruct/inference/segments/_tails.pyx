@@ -2,8 +2,8 @@
 
 A segment of more than L positions, where L is the number of rows of the table, scores
 as a segment of L positions plus `tail` per further position. One more position adds the
-same score whatever the start. Segments of L positions and more that go on after t,
-tails for short, are therefore summarized by one number per position and label:
+same score for every start. Segments of L positions or more that continue after t, called
+tails, are therefore summarized by one number per position and label:
 
     tails_t(b) = max( tails_{t - 1}(b) + inside[t, b] + tail[b],
                       opened_s(b) + inside[s + 1 to t, b] + lengths[L, b] )
@@ -14,9 +14,10 @@ whose durations have a geometric tail (Y. Guedon, "Estimating hidden semi-Markov
 from discrete sequences", 2003). Sum-product replaces the maximum by log-sum-exp, and
 stores the shares of the two terms for the backward pass.
 
-A sum of L - 1 inside scores reaches over at most two blocks: from a position to the end
-of its block, and from the beginning of the next block. Differences of prefix sums would
-lose digits, and be NaN after a forbidden position.
+Positions form blocks of L - 1. A sum of L - 1 inside scores reaches over at most two
+blocks: it is a sum from a position to the end of a block, plus a sum from the beginning
+of the next block. Differences of prefix sums would lose digits, and be NaN after a
+forbidden position.
 """
 
 from libc.math cimport INFINITY
@@ -37,7 +38,7 @@ cdef Py_ssize_t tails_scratch(const Segments* segments) noexcept nogil:
 
 cdef Tails load_tails(const Segments* segments, bint best,
                       double** memory) noexcept nogil:
-    """Reserve the rows of `Tails`, and sum up the inside scores of blocks."""
+    """Reserve the rows of `Tails`, and write the sums `rest` of inside scores."""
     cdef Tails tails
     cdef Py_ssize_t ld = segments.ld, cells = segments.size * ld, t, label
     cdef Py_ssize_t width = segments.max_length - 1, node
@@ -63,13 +64,13 @@ cdef Tails load_tails(const Segments* segments, bint best,
 
 cdef void merge_scores(Py_ssize_t n, bint best, const double* other, double* row,
                        double* part) noexcept nogil:
-    """Merge other scores into a row, and write their shares of the result."""
+    """Merge `other` into `row`, and write the shares of `other` to `part`."""
     cdef Py_ssize_t label
     if not best:
         sks_series_logadd(n, other, row, part)
         return
     for label in range(n):
-        # on ties the row wins, which has the shorter segments
+        # on ties `row` stays, as its segments are shorter
         part[label] = other[label] > row[label]
         row[label] = other[label] if other[label] > row[label] else row[label]
 
@@ -78,7 +79,7 @@ cdef void merge_scores(Py_ssize_t n, bint best, const double* other, double* row
 
 cdef double tail_score(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                        const Tails* tails) noexcept nogil:
-    """Score of the tails that stop at a position; -inf if the position is too early."""
+    """Score of prefixes whose last segment, with a tail, has this stop; else -inf."""
     if not tails.any or stop <= segments.max_length:
         return -INFINITY
     return (tails.scores[(stop - 2) * segments.ld + label]
@@ -88,7 +89,7 @@ cdef double tail_score(const Segments* segments, Py_ssize_t stop, Py_ssize_t lab
 
 cdef void stop_tails(const Segments* segments, Py_ssize_t stop, double* row,
                      const Tails* tails) noexcept nogil:
-    """Merge the tails that stop at a position into the row of shorter segments."""
+    """Merge tails that stop at a position into the row of prefixes with this stop."""
     cdef Py_ssize_t label
     if not tails.any or stop <= segments.max_length:
         return
@@ -100,7 +101,7 @@ cdef void stop_tails(const Segments* segments, Py_ssize_t stop, double* row,
 
 cdef void extend_tails(const Segments* segments, Py_ssize_t last,
                        const Prefixes* prefixes, const Tails* tails) noexcept nogil:
-    """Score the tails whose last position is `last`; `opened` is known up to it."""
+    """Score the tails that end at `last`; `opened` is known up to `last`."""
     cdef Py_ssize_t label, ld = segments.ld, width = segments.max_length - 1
     cdef Py_ssize_t start = last - width, first = start + 1
     cdef const double* inside = segments.nodes + role_at(segments, INSIDE, last)
@@ -131,7 +132,7 @@ cdef void extend_tails(const Segments* segments, Py_ssize_t last,
 
 cdef Py_ssize_t tail_length(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                             const Tails* tails) noexcept nogil:
-    """Length of the shortest of the best tails that stop at a position."""
+    """Length of the shortest of the best segments with a tail that have a stop."""
     cdef Py_ssize_t last = stop - 2
     while tails.older[last * segments.ld + label] > 0.0:
         last -= 1
@@ -143,13 +144,15 @@ cdef Py_ssize_t tail_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
 cdef void hand_tails(const Segments* given, Py_ssize_t last, bint inside,
                      double* opened, const SegmentMeans* means,
                      const Tails* tails) noexcept nogil:
-    """Distribute tails with last position `last` over shorter tails and starts.
+    """Distribute the probabilities of tails that end at `last`.
 
-    `opened` has the probabilities of starts. Inside scores are counted if `inside`.
+    The part of tails that end at `last` - 1 stays in `weight`; the part of tails that
+    have just L positions is added to `opened`, probabilities of starts. Positions
+    inside segments are counted if `inside`.
     """
     cdef Py_ssize_t label, ld = given.ld, start = last - given.max_length + 1, t
     cdef double older, begun
-    # no segment goes on after the last position
+    # no segment continues after the last position of the sequence
     if not tails.any or start < 0 or last + 1 == given.size:
         return
     for label in range(given.n_labels):
@@ -171,8 +174,8 @@ cdef void hand_stopping(const Segments* given, Py_ssize_t stop, double* row,
                         const Tails* tails) noexcept nogil:
     """Subtract the tails that stop at a position from a row of probabilities.
 
-    Adds them to `goes_on`, the probabilities that a segment covers the positions
-    before, unless `goes_on` is NULL.
+    Adds their probabilities to `goes_on`, probabilities that a segment contains the
+    positions before the stop, unless `goes_on` is NULL.
     """
     cdef Py_ssize_t label
     cdef double stopping

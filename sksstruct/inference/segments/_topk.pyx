@@ -1,14 +1,14 @@
 """The k best segmentations of a semi-Markov chain.
 
 The recursion of `_segments.pyx` with the k best prefixes, in order, in place of the
-best one: each list is merged from the lists of all lengths, or of all previous labels,
-which takes O(T k (L + K) K) time and O(T K k) memory (Algorithm 2 of Pillutla et al.,
-2018). The tails of `_tails.pyx` have lists, too, each merged from two: segments that
-reach L positions, and longer tails. First and last segments with boundary scores are
-further lists to merge.
+best prefix: each list is merged from the lists of all lengths, or of all previous
+labels, which takes O(T k (L + K) K) time and O(T K k) memory (Algorithm 2 of Pillutla
+et al., 2018). The tails of `_tails.pyx` have lists, too, each merged from two lists:
+tails of L positions, and longer tails. First and last segments with boundary scores are
+further sources of the merges.
 
-Ties: the first segmentation is that of max-product; the same rule orders segmentations
-of equal score.
+Ties: segmentations of equal score are in the order of the rule of `_segments.pyx`, so
+that the first segmentation is that of max-product.
 
 K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
 structured prediction models", NeurIPS 2018.
@@ -24,20 +24,20 @@ from sksstruct.inference.segments._segments cimport fill_gains, write_segment
 from sksstruct.inference.trees._messages cimport best_state
 from sksstruct.utils._simd cimport sks_first, sks_max_below
 
-# Number of scores from which vector instructions pay.
+# Number of scores from which vector instructions are faster.
 cdef Py_ssize_t MANY = 16
 
 
 cdef struct Prefix:
-    # A prefix in a list, and the prefix that it extends: `source` is the length of the
-    # last segment less one, or the previous label; `rank` is the rank in the source's
-    # list.
+    # A prefix in a list, and the prefix that it extends: `source` is the number of a
+    # source of the merge, in most lists the length of the last segment less one, or the
+    # previous label; `rank` is the rank in the source's list.
     double score
     int32_t source, rank
 
 
 cdef struct Source:
-    # a list to merge, the rank of its next prefix, and two terms added to its scores
+    # A list to merge, the rank of its next prefix, and two terms to add to its scores.
     const Prefix* prefixes
     int32_t count, rank
     double node, gain
@@ -45,20 +45,21 @@ cdef struct Source:
 
 cdef struct Lists:
     Py_ssize_t k, n_labels
-    # lists by position and label: prefixes whose last segment stops after the position,
-    # and prefixes that segments starting there extend
+    # Lists by position t and label: prefixes whose last segment stops after t; and
+    # prefixes that end before t, with the transition to the label.
     Prefix* closed
     Prefix* entries
     int32_t* n_closed
     int32_t* n_entries
-    # lists of tails: segments of max_length positions or more that go on
+    # lists of tails by position t: segments of max_length positions or more that
+    # continue after t
     bint has_tails
     Prefix* tails
     int32_t* n_tails
-    double* inside      # (n_labels,) sum of inside scores of the first segment
+    double* inside      # (n_labels,) sums of inside scores of the first segment
     Prefix* final
     Source* sources
-    double* heads  # score of the next prefix of each source, with the source's terms
+    double* heads  # score of the next prefix of each source, with both terms
     double* gains
 
 
@@ -68,7 +69,7 @@ cdef inline bint tailed(const Segments* segments) noexcept nogil:
 
 
 cdef inline Py_ssize_t most_sources(const Segments* segments) noexcept nogil:
-    """Largest number of lists in a merge."""
+    """Largest number of sources of a merge."""
     cdef Py_ssize_t lengths = longest_segment(segments) + 2
     # with boundary scores the last segment may have any start
     if segments.boundary_lengths != NULL:
@@ -111,7 +112,7 @@ cdef Lists reserve_lists(const Segments* segments, Py_ssize_t k,
 
 
 cdef inline double head_of(const Source* source) noexcept nogil:
-    """Score of the next prefix of a source, or -inf if the list has no more."""
+    """Score of the next prefix of a source; -inf if no prefix is left."""
     if source.rank >= source.count:
         return -INFINITY
     # terms in the order of `segmentation_score`, so that rounding is the same
@@ -139,7 +140,7 @@ cdef int32_t merge(const Lists* lists, Py_ssize_t n_sources,
     while n_sources and count < lists.k:
         # a linear search by vector instructions is faster than a heap
         best = best_head(n_sources, heads)
-        # forbidden prefixes are in no list
+        # a prefix of score -inf, which is forbidden, is in no list
         if heads[best] == -INFINITY:
             break
         out[count] = Prefix(heads[best], <int32_t> best, sources[best].rank)
@@ -151,7 +152,7 @@ cdef int32_t merge(const Lists* lists, Py_ssize_t n_sources,
 
 cdef void list_stops(const Segments* segments, Py_ssize_t stop,
                      const Lists* lists) noexcept nogil:
-    """Write the lists of segments that stop at a position."""
+    """Write the lists of prefixes that stop at a position."""
     cdef Py_ssize_t block, label, longest, length, cell, node
     cdef Source* source
     for block in range(0, segments.n_labels, 4):
@@ -174,12 +175,12 @@ cdef void list_stops(const Segments* segments, Py_ssize_t stop,
 
 cdef Py_ssize_t set_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                            Py_ssize_t n_sources, const Lists* lists) noexcept nogil:
-    """Add the sources of tails and first segments; return the number of sources."""
+    """Add sources of tails and of first segments; return the number of sources."""
     cdef Py_ssize_t cell = (stop - 2) * lists.n_labels + label, k
     cdef Source* source = lists.sources + longest_segment(segments)
     if not lists.has_tails and segments.boundary_lengths == NULL:
         return n_sources
-    # sources keep their numbers if lengths are forbidden: sources between are empty
+    # sources keep their numbers if lengths are forbidden: sources in between are empty
     for k in range(n_sources, longest_segment(segments) + 2):
         lists.sources[k].count = 0
     if lists.has_tails and stop > segments.max_length:
@@ -194,7 +195,7 @@ cdef Py_ssize_t set_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t
 
 cdef void set_first(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                     Source* source, const Lists* lists) noexcept nogil:
-    """Set the source of first segments with a given stop; stops must ascend."""
+    """Set the source of the first segment with a given stop; stops must ascend."""
     cdef int32_t span
     source.prefixes, source.count = lists.entries + label * lists.k, 1
     source.node = segments.nodes[
@@ -212,7 +213,7 @@ cdef void set_first(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
 
 
 cdef void list_last_stop(const Segments* segments, const Lists* lists) noexcept nogil:
-    """Write the lists of the last stop with boundary scores."""
+    """Write the lists of the last stop if there are boundary scores."""
     cdef Py_ssize_t size = segments.size, label, start, cell
     cdef Source* source
     cdef double inside
@@ -243,7 +244,7 @@ cdef void list_last_stop(const Segments* segments, const Lists* lists) noexcept 
 
 cdef void list_tails(const Segments* segments, Py_ssize_t last,
                      const Lists* lists) noexcept nogil:
-    """Write the lists of tails whose last position is `last`."""
+    """Write the lists of tails that end at `last`."""
     cdef Py_ssize_t start = last - segments.max_length + 1, label, cell, t
     cdef Source* begun = lists.sources
     cdef Source* older = lists.sources + 1
@@ -269,7 +270,7 @@ cdef void list_tails(const Segments* segments, Py_ssize_t last,
 cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
                           const double* scores, Py_ssize_t stride, const Lists* lists,
                           Prefix* out) noexcept nogil:
-    """Merge prefixes that stop at a position over all labels; NULL scores are zero."""
+    """Merge the prefixes of all labels at a stop; add scores, if not NULL."""
     cdef Py_ssize_t label, cell
     for label in range(segments.n_labels):
         cell = (stop - 1) * lists.n_labels + label
@@ -296,7 +297,8 @@ cdef void read_labeling(const Segments* segments, const Lists* lists,
             start = 0
         elif prefix.source == longest_segment(segments):
             last = stop - 1
-            # source 0 of a tail is its first L positions, source 1 the tail before
+            # source 0 of a list of tails is the first L positions, source 1 the list
+            # before
             while last == stop - 1 or prefix.source:
                 last -= 1
                 prefix = lists.tails[
@@ -316,7 +318,7 @@ cdef Py_ssize_t best_segmentations(
 ) noexcept nogil:
     """Find the k best allowed labelings, (k, size), and their scores, in order.
 
-    Returns their number, at most k; labelings beyond are not written.
+    Returns the number of labelings found, at most k; further rows are not written.
     """
     cdef Lists lists = reserve_lists(segments, k, scratch)
     cdef Py_ssize_t size = segments.size, n = segments.n_labels, label, stop, rank, cell
@@ -324,8 +326,8 @@ cdef Py_ssize_t best_segmentations(
     for label in range(n):
         lists.entries[label * k] = Prefix(
             0.0 if segments.first == NULL else segments.first[label], 0, 0)
-        # A prefix of score -inf enters no list. First segments with boundary scores are
-        # sources of their own, so that the lists of starts at 0 are empty then.
+        # Lists have no prefixes of score -inf. First segments with boundary scores have
+        # a source of their own, so that the lists of starts at 0 are empty then.
         lists.n_entries[label] = segments.boundary_lengths == NULL
         lists.inside[label] = 0.0
     for stop in range(1, size + 1):
