@@ -2,8 +2,8 @@
 
 A segment of more than L positions, where L is the number of rows of the table, scores
 as a segment of L positions plus `tail` per further position. One more position adds the
-same score for every start. Segments of L positions or more that continue after t, called
-tails, are therefore summarized by one number per position and label:
+same score for every start. Segments of L positions or more that continue after t,
+called tails, are therefore summarized by one number per position and label:
 
     tails_t(b) = max( tails_{t - 1}(b) + inside[t, b] + tail[b],
                       opened_s(b) + inside[s + 1 to t, b] + lengths[L, b] )

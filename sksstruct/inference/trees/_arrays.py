@@ -7,7 +7,7 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
 def starts_of(lengths):
-    """Return the offset of each piece of given lengths in a row, and the total."""
+    """Return the offsets of consecutive pieces of given lengths, and the total."""
     starts = np.zeros(len(lengths) + 1, dtype=np.intp)
     np.cumsum(lengths, out=starts[1:])
     return starts
@@ -25,7 +25,7 @@ def leaders(n):
 
 
 def list_children(parents, root):
-    """Return where the list of each variable's children begins, and all children."""
+    """Return the start of each variable's list of children, and all lists in a row."""
     parents = parents[:root]
     first = starts_of(np.bincount(parents, minlength=root + 1))
     return first, np.argsort(parents, kind="stable").astype(np.intp)
@@ -49,7 +49,7 @@ def place_rows(sizes, order):
 
 
 def forest_arrays(edges, flat, sizes, pairwise):
-    """Return checked tables, the table number of each edge, and empty key arrays."""
+    """Return checked tables, the table number of each edge, and keys, all -1."""
     tables, which = check_tables(pairwise, edges, sizes)
     # no sum has more terms than twice the number of variables and edges
     check_sums("unary and pairwise", 4 * len(sizes), flat, *tables)
@@ -92,7 +92,7 @@ def split_rows(flat, order, size, ld, first, theta):
 
 
 def labeling_arrays(n):
-    """Return room for a labeling, and zero labels in the order of messages."""
+    """Return room for a labeling, and labels in the order of messages, all zero."""
     return np.empty(n, dtype=np.int32), np.zeros(n + 1, dtype=np.int32)
 
 
@@ -128,7 +128,7 @@ def split_pairs(flat, first_pair, edges, arrays, rows):
 
 
 def list_arrays(above, ld):
-    """Return room for rows of parents' scores, and the offset of each row."""
+    """Return room for a row of each variable's parent, and the offset of each row."""
     first = starts_of(np.append(0, ld[above[1:]]))
     return np.empty(first[-1]), first
 

@@ -7,15 +7,16 @@ cdef struct FlatForest:
     # A forest of variables with equal labels, in the memory layout of bound models;
     # rows are padded to ld.
     Py_ssize_t n_nodes, n_labels, ld
-    # Rows of node scores, and tables of edges, `step` apart; step 0: all edges share
-    # one table. A table is full, (n_labels, ld) from the first end of an edge to the
-    # second, or potts: one score for equal labels.
+    # Rows of node scores; and tables of edges, `step` doubles apart, where step 0 means
+    # that all edges share one table. A table is full, (n_labels, ld) from the first end
+    # of an edge to the second, or potts: one score for equal labels.
     const double* theta
     const double* tables
     Py_ssize_t step
     bint potts
     # nodes, breadth first from the roots of all trees at once; parent of each node, or
-    # -1; number of the edge to it; and first and second end of each edge
+    # -1; number of the edge from each node to its parent; first and second end of each
+    # edge
     const Py_ssize_t* order
     const Py_ssize_t* parent
     const Py_ssize_t* edge_up

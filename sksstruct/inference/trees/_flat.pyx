@@ -19,7 +19,7 @@ from sksstruct.utils._simd cimport sks_maxplus
 
 cdef inline const double* table_up(const FlatForest* forest,
                                    Py_ssize_t node) noexcept nogil:
-    """Scores of the edge between a node and its parent."""
+    """Table of the edge between a node and its parent."""
     return forest.tables + forest.edge_up[node] * forest.step
 
 
@@ -27,14 +27,14 @@ cdef void send_up(const FlatForest* forest, double* best,
                   double* without) noexcept nogil:
     """Write the best scores of the subtrees below the labels of all nodes.
 
-    without is NULL, or gets the row of each node's parent from before the addition of
-    the node's message.
+    Unless NULL, without gets a copy of the row of each node's parent, made before the
+    node's message is added.
     """
     cdef Py_ssize_t n = forest.n_labels, ld = forest.ld, k, node
     cdef const double* row
     cdef double* out
     memcpy(best, forest.theta, forest.n_nodes * ld * sizeof(double))
-    # children before their parents, whose rows are then complete
+    # children come before their parents, so that the rows of parents are complete
     for k in range(forest.n_nodes - 1, -1, -1):
         node = forest.order[k]
         if forest.parent[node] < 0:
@@ -104,7 +104,7 @@ cdef Py_ssize_t topk_flat(const FlatForest* forest, double* memory, SubtreeLists
     forest : FlatForest*
         Scores of at least one node, and order of messages.
     memory : double*
-        2 * n_nodes rows, which `lists` refers to.
+        2 * n_nodes rows, to which `lists` keeps pointers.
     lists : SubtreeLists
         Output; see `read`.
     k : int
@@ -124,8 +124,8 @@ cdef Py_ssize_t topk_flat(const FlatForest* forest, double* memory, SubtreeLists
     cdef Link* link
     lists.begin(forest.n_nodes)
     send_up(forest, best, without)
-    # the place of each node, needed in this function only; `_places` is free until
-    # `find`
+    # place of each node, needed in this function only: `lists` uses `_places` from
+    # `find` on
     place_of_node = lists._places
     for place in range(1, forest.n_nodes + 1):
         place_of_node[forest.order[place - 1]] = <int32_t> place
@@ -135,7 +135,8 @@ cdef Py_ssize_t topk_flat(const FlatForest* forest, double* memory, SubtreeLists
         link.best, link.without = best + node * ld, without + node * ld
         if forest.parent[node] < 0:
             link.parent, link.add_pairs = 0, no_pairs
-            # the root of roots has one state, with the best scores of all trees so far
+            # the root of roots has one state, scored by the best labelings of the trees
+            # so far
             without[node * ld] = total
             total += link.best[first_best(forest.n_labels, link.best)]
             continue

@@ -26,11 +26,11 @@ cdef class Forest(Tree):
     cdef tuple _rows
     cdef object _starts, _packed
     cdef int32_t* _size         # number of states of each variable
-    cdef int32_t* _ld           # length of its row
-    cdef Py_ssize_t* _first     # offset of its row in _theta
+    cdef int32_t* _ld           # length of each variable's row in `_theta`
+    cdef Py_ssize_t* _first     # offset of each variable's row in `_theta`
     cdef double* _theta
     cdef double* _tables
-    # offset in _tables of the table from each variable to its parent
+    # offset in `_tables` of the table from each variable to its parent
     cdef Py_ssize_t* _up
     # offset of the transposed table, for messages from the parent
     cdef Py_ssize_t* _down

@@ -3,9 +3,9 @@
     max or log-sum-exp over y of  sum_v unary[v, y_v] + sum_(u, v) pairwise[y_u, y_v]
 
 Messages pass once from children to parents (max-product, Algorithm 7 of Pillutla et
-al., 2018) and once back (marginals, Algorithm 9). A message to a child is made of all
-other messages, which are summed from both ends of the list of children. Subtraction of
-the child's message from a total would lose digits, and be NaN for -inf.
+al., 2018) and once back (marginals, Algorithm 9). A message to a child is computed from
+all other messages, which are summed from both ends of the list of children. Subtraction
+of the child's message from a total would lose digits, and be NaN for -inf.
 
 Ties in max-product: each root takes its lowest maximizing state, then each variable
 takes its lowest maximizing state, given its neighbor on the path to the root. On a
@@ -79,7 +79,7 @@ cdef class Forest(Tree):
                    self._size[k] * sizeof(double))
 
     def split(self, flat):
-        """Return the rows of all variables, in original order, from padded ones."""
+        """Return the rows of all variables, in original order, from padded rows."""
         return split_rows(flat, self._arrays[2], *self._rows)
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil:
@@ -115,7 +115,7 @@ cdef class Forest(Tree):
     cdef void _maximize_up(self, double* delta) noexcept nogil:
         """Turn scores of states into best scores of the subtrees below the states."""
         cdef Py_ssize_t child, parent
-        # children before their parents, whose rows are then complete
+        # children come before their parents, so that the rows of parents are complete
         for child in range(self.n_variables, 0, -1):
             parent = self._above[child]
             sks_maxplus(self._size[child], self._ld[parent], self._row(delta, child),
@@ -144,9 +144,9 @@ cdef class Forest(Tree):
 
         Parameters
         ----------
+        sums : bool
             Whether messages are log-sum-exp. If not, messages are maxima, and pairs
             are not scored.
-            not scored.
 
         Returns
         -------
@@ -154,8 +154,8 @@ cdef class Forest(Tree):
             Padded and flat; see `split`.
         pairs : list
             One table for each edge, in its direction; None without sums.
+        value : float
             Log-partition function, or best score.
-            Log-partition function or best score.
         """
         first_messages, first_pairs = sweep_starts(self.n_variables)
         cdef Py_ssize_t* first_message = intps(first_messages)
@@ -180,7 +180,7 @@ cdef class Forest(Tree):
             doubles(room), doubles(scores), first_pair)
         with nogil:
             self._send_up(&sweep)
-            # parents before their children, which receive messages from them
+            # parents come before their children, which receive messages from them
             for k in range(self.n_variables + 1):
                 self._send_down(&sweep, k)
         pairs = split_pairs(scores, first_pairs, self.edges, self._arrays, self._rows)

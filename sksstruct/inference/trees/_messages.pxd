@@ -4,8 +4,8 @@
 # parent is, for each state b of the parent, max_a row[a] + table[a, b] over the states
 # a of the child; messages are added to the parent's row. Labels are then read from the
 # root: each child takes its lowest best state, given the state of its parent. Tables
-# have rows of ld entries. Tables stored from child to parent go through `sks_maxplus`,
-# which is the fastest.
+# have rows of ld entries. Messages through tables that are stored from child to parent
+# are computed by `sks_maxplus`, which is fastest.
 
 from libc.math cimport INFINITY
 
@@ -27,7 +27,7 @@ cdef inline Py_ssize_t best_state_given(
 ) noexcept nogil:
     """The lowest of the n best states given the state of the parent.
 
-    pair_scores[stride * a] is the score of state a with that state: a column of a table
+    pair_scores[stride * a] scores state a with the parent's state: a column of a table
     from child to parent (stride ld), or a row of one from parent to child (stride 1).
     """
     cdef Py_ssize_t state, best = 0
@@ -44,7 +44,7 @@ cdef inline Py_ssize_t best_state_given(
 cdef inline Py_ssize_t best_state_given_potts(
     Py_ssize_t n, const double* row, double agreement, Py_ssize_t state_of_parent
 ) noexcept nogil:
-    """The lowest of the n best states, with agreement for the parent's state."""
+    """The lowest of the n best states, if the parent's state scores agreement more."""
     cdef Py_ssize_t state, best = 0
     cdef double score, highest = -INFINITY
     for state in range(n):
@@ -61,7 +61,7 @@ cdef inline void add_turned_message(
     Py_ssize_t n, Py_ssize_t n_parent, Py_ssize_t ld, const double* row,
     const double* table, double* out
 ) noexcept nogil:
-    """Add the message through a table that is stored from parent to child."""
+    """Add to out the message through a table that is stored from parent to child."""
     cdef Py_ssize_t state, state_of_parent
     cdef double score, highest
     for state_of_parent in range(n_parent):
@@ -75,7 +75,7 @@ cdef inline void add_turned_message(
 
 cdef inline void add_potts_message(Py_ssize_t n, const double* row, double agreement,
                                    double* out) noexcept nogil:
-    """Add the message through a table with one score on its diagonal, else zero."""
+    """Add the message through a table with agreement on the diagonal, else zeros."""
     cdef Py_ssize_t state, best = 0
     cdef double score, best_other, highest = row[0], second = -INFINITY
     for state in range(1, n):

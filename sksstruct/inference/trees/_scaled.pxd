@@ -3,17 +3,20 @@ from sksstruct.inference.trees._flat cimport FlatForest
 
 
 cdef struct Sums:
-    # Arrays of a run: rows of every node, then rows and tables for one edge.
+    # Arrays of one run of sum-product: rows of every node, then rows and tables of one
+    # edge. The rows `up`, `message` and `beside` are those of `_sums.pyx` or
+    # `_scaled.pyx`.
     const FlatForest* forest
     double scale
     double* up
     double* message
     double* beside
-    # in log space: belief; else exponentials of the scores
+    # in log space: belief; otherwise exponentials of the scores
     double* belief
-    # log Z of the tree of each node; else one over the mass of the node and its parent
+    # in log space: log Z of the tree of each node; otherwise one over the mass of the
+    # node and its parent
     double* log_partition
-    # smallest nonzero entry of each node's product, later of its message
+    # smallest nonzero entry of each node's row `up`, later of its message
     double* low
     double* rows            # (4, ld), the first row zeros
     double* scores          # (n, ld) scores of the current table, scaled
@@ -23,7 +26,7 @@ cdef struct Sums:
     double agreement
     # whether messages may be products with the table's exponentials
     bint direct
-    # scaled messages have no nonzero entry below
+    # lower bound of the nonzero entries of scaled messages
     double limit
 
 

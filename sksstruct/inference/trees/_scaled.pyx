@@ -13,8 +13,9 @@ the list of children, as a message that is zero cannot be divided out.
 
 No nonzero entry may underflow: the smallest entry of u times that of v is at least
 exp(lowest), and rows that are sent through tables stay above `limit` = TINY
-exp(-lowest). For all other products the smallest entries of both factors are
-multiplied. A forest with an entry that is too small is computed again in log space.
+exp(-lowest). For all other products the product of the smallest entries of both factors
+is compared with TINY. A forest with an entry that is too small is computed again in log
+space.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -49,7 +50,7 @@ cdef bint scaled_sum_product(Sums* sums, double* nodes, double* pairs,
         if no_underflow:
             write_pairs(sums, pairs)
             return True
-    # `pairs` served as memory of exponentials
+    # `pairs` has served as memory of exponentials, and must be zero again
     for node in range(forest.n_nodes if forest.step else 0):
         if forest.parent[node] >= 0:
             memset(pairs + forest.edge_up[node] * forest.step, 0,
@@ -60,9 +61,9 @@ cdef bint scaled_sum_product(Sums* sums, double* nodes, double* pairs,
 cdef bint exponentiate(Sums* sums, double* pairs, double* total) noexcept nogil:
     """Write exponentials of the scores, relative to the largest of each row and table.
 
-    Exponentials of the edges' tables are written to `pairs`, of which they are factors.
-    The sum of all maxima is written to `total`. Returns False if products may be too
-    small.
+    Exponentials of tables that are not shared are written to `pairs`, as factors of
+    the marginals. The sum of all maxima is written to `total`. Returns False if
+    products may be too small.
     """
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, node, k, edge
@@ -130,7 +131,7 @@ cdef inline bint weigh(const Sums* sums, const double* x, double low_x, const do
                        double* mass) noexcept nogil:
     """Write the product of two rows, scaled to sum one, its lowest entry, and its sum.
 
-    low_x and low_y are the smallest entries. Returns False if one could underflow.
+    low_x and low_y are the smallest entries. Returns False if an entry could underflow.
     """
     cdef Py_ssize_t ld = sums.forest.ld
     if low_x * low_y < TINY:
@@ -202,7 +203,7 @@ cdef bint collect(Sums* sums, const double* tables,
 
 
 cdef bint distribute(Sums* sums, const double* tables, double* nodes) noexcept nogil:
-    """Second pass: messages to children, and marginals of nodes."""
+    """Second pass: messages down, and node marginals; return False on underflow."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, child, following = 0, first
     cdef double mass
@@ -246,7 +247,7 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
     cdef double* beside = sums.beside + child * ld
     cdef double* after = sums.rows + 3 * ld
     cdef double* message
-    # smallest entry of each child's row; replaced by the masses later
+    # smallest entry of each child's row `beside`; the array gets the masses later
     cdef double* low = sums.log_partition
     cdef double low_after, mass
     if forest.parent[node] < 0:
@@ -254,8 +255,8 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
         low[child] = sks_rescale(ld, 1.0, beside)
         if low[child] < sums.limit:
             return False
-    # smallest entries 1.0: the product of a message above the limit and u is large
-    # enough
+    # smallest entries are passed as 1.0: a product of u and a message above the limit
+    # is large enough
     elif not weigh(sums, sums.belief + node * ld, 1.0, sums.message + node * ld, 1.0,
                    beside, &low[child], &mass):
         return False
@@ -283,7 +284,7 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
 # ---- marginals of pairs ----
 
 cdef void write_pairs(Sums* sums, double* pairs) noexcept nogil:
-    """Write the marginals of pairs to zeros, or in place of exponentials."""
+    """Write the marginals of pairs to `pairs`, which has zeros or exponentials."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t n = forest.n_labels, ld = forest.ld, node
     cdef const double* first

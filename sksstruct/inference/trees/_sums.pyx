@@ -4,9 +4,9 @@
 
 for n labels a, b. Marginals of a shared table are added up. Messages pass once from
 children to parents and once back (Algorithm 9 of Pillutla et al., 2018). Messages
-through full tables are scaled numbers (`_scaled.pyx`). If these could underflow, and
-for potts tables, messages are logarithms. up_v sums over the subtree below v, and
-beside_c over all nodes above or beside a child c of v:
+through full tables are scaled numbers (`_scaled.pyx`). If scaled numbers could
+underflow, and for potts tables, messages are logarithms. up_v sums over the subtree
+below v, and beside_c over all nodes above or beside a child c of v:
 
     up_v(a)     = theta_v(a) + sum over children c of  log sum_b exp(up_c(b) + table)
     beside_c(a) = theta_v(a) + message from v's parent + messages of v's other children
@@ -31,7 +31,7 @@ from sksstruct.utils._simd cimport (
     sks_add_outer, sks_exp_row, sks_max, sks_rescale, sks_scores_f64,
 )
 
-# Tables whose scores differ by more are summed in log space.
+# Messages through tables whose scores differ by more are summed in log space.
 cdef double WIDEST = 300.0
 
 
@@ -170,7 +170,7 @@ cdef double log_sum_through(Py_ssize_t n, const double* row, const double* score
 
 
 cdef void send_potts(const Sums* sums, const double* row, double* out) noexcept nogil:
-    """Write the message of a row through a table with one score on its diagonal."""
+    """Write the message of a row through a table with agreement on the diagonal."""
     cdef Py_ssize_t n = sums.forest.n_labels, label, best = 0
     cdef double high, second = -INFINITY, total = 0.0, rest = 0.0, other
     for label in range(1, n):
@@ -247,7 +247,7 @@ cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
             send_to_child(sums, child)
             first += 1
     if forest.step == 0 and not forest.potts and sums.direct and forest.n_nodes > 1:
-        # the factor that all edges share
+        # `ahead`, the factor that all edges share
         multiply(forest.n_labels * ld, sums.outer, sums.table.ahead, pairs)
 
 

@@ -15,22 +15,22 @@ cdef struct Link:
     # A variable and the edge to its parent. Variables are numbered by their place in
     # the order of `Tree`: the root of roots is at 0, and siblings are consecutive.
     int32_t variable, parent, n_states
-    # scores of the best labelings of the subtrees below its states
+    # for each state, the best score of the subtree below the state
     const double* best
-    # scores of the parent's states, with the subtrees of later siblings only
+    # for each state of the parent, the score with the messages of later siblings only
     const double* without
     AddPairs add_pairs
     # argument of add_pairs: states a and b score table[step * a + parent_step * b]
     const double* table
     Py_ssize_t step, parent_step
-    # Set by `find`: first child, or 0; and key of the parent's first state.
+    # Set by `find`: place of the first child, or 0; and key of the parent's state 0.
     int32_t child
     Py_ssize_t first_key
 
 
 cdef struct Slot:
-    # Known sums, and known entries of the message, of a place and a state of its
-    # parent. The arrays, see `Arrays`, are in the pool.
+    # For a place and a state of its parent: the sums, and the entries of the message,
+    # that are known. The arrays, see `Arrays`, are in the pool.
     Py_ssize_t first, first_head
     int32_t capacity, n_sums, n_messages, n_rows
     bint no_more_sums, no_more_messages
@@ -41,7 +41,7 @@ cdef struct Arrays:
     double* total
     int32_t* row
     int32_t* column
-    # of each row with known sums: next sum; and a heap of these rows
+    # of each row of sums: score and column of its next sum; and a heap of the rows
     double* row_total
     int32_t* row_column
     int32_t* rows
@@ -62,7 +62,7 @@ cdef class SubtreeLists:
     cdef Py_ssize_t n_variables
     cdef Py_ssize_t _link_capacity, _key_capacity, _slot_capacity, _pool_capacity
     # (n_variables + 1,) each: places that need one more sum; the parent's state at each
-    # place; labels; and ranks of the lists that labels are read from
+    # place; labels; and ranks in the lists from which labels are read
     cdef int32_t* _places
     cdef int32_t* _state
     cdef int32_t* _label

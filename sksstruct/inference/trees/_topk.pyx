@@ -14,11 +14,13 @@ child, beginning with the last child. For a child c and a state b of its parent
 Max-product yields the first entries of all lists. One more sum needs at most one more
 entry of the message and one more entry of the list so far; an entry of the message
 needs one more entry of one state's list. One more labeling therefore needs one more sum
-at some places, each for one state of the parent. These places are found from the root
-on, and extended in reverse order (as on chains, Jimenez and Marzal, 1999). Most lists
-never need a second entry, and lists that were not begun take no memory.
+at some variables, each for one state of the parent. These variables are found from the
+root on, and their sums in reverse order (as on chains, Jimenez and Marzal, 1999). Most
+lists never need a second entry, and lists that were not begun take no memory. A place
+is the position of a variable in the order of `Tree`.
 
-Ties: the message prefers the lowest state of the child, and sums the lowest i.
+Ties: of equal entries of a message, the lowest state of the child comes first; of equal
+sums, the lowest i.
 
 K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
 structured prediction models", NeurIPS 2018.
@@ -65,7 +67,7 @@ cdef void no_pairs(const Link* link, Py_ssize_t state_of_parent, Py_ssize_t firs
 
 cdef Py_ssize_t first_best(Py_ssize_t n, const double* row) noexcept nogil:
     """Return the lowest of the n states of largest score."""
-    # vector instructions pay in long rows only
+    # vector instructions are faster in long rows only
     return best_state(n, row) if n < 32 else sks_first(n, row, sks_max(n, row))
 
 
@@ -141,8 +143,8 @@ cdef class SubtreeLists:
 
     cdef int _grow(self, Py_ssize_t place, Slot* slot) except -1 nogil:
         """Move the lists of a slot to twice the room."""
-        # the old room is lost; all old rooms of a slot together are as long as the new
-        # one
+        # the old room stays unused; all old rooms of a slot together are shorter than
+        # the new room
         cdef Py_ssize_t n = slot.capacity, first = self._reserve_pool(2 * WORDS * n), k
         cdef Arrays old = self._arrays(place, slot), new
         slot.first, slot.capacity = first, <int32_t> (2 * n)
@@ -196,8 +198,8 @@ cdef class SubtreeLists:
         """Find one more sum at the root; return whether there is one."""
         cdef Py_ssize_t n_places = 1, done = 0
         self._places[0], self._state[1] = 1, 0
-        # at most one place needs a sum of another place: the parent or the previous
-        # sibling
+        # a sum of a place is needed by one other place at most: the parent or the
+        # sibling before
         while done < n_places:
             n_places = self._request_operands(self._places[done], n_places)
             done += 1
@@ -224,7 +226,7 @@ cdef class SubtreeLists:
 
     cdef Py_ssize_t _request(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
                              Py_ssize_t n_places) except -1 nogil:
-        """Request a place's sum of a rank, unless known, or known not to exist."""
+        """Request a place's sum of a rank, unless it is known or known not to exist."""
         cdef Slot* slot
         if self._slot_of[self.links[place].first_key + state] < 0:
             self._begin_lists(place, state)
@@ -242,7 +244,7 @@ cdef class SubtreeLists:
         cdef Arrays lists
         cdef Heap heap
         cdef HeapOrder order
-        # there is at most one more row, and one more entry of the message, than sums
+        # rows, and entries of the message, are at most one more than sums
         if slot.n_sums == slot.capacity:
             self._grow(place, slot)
         lists = self._arrays(place, slot)
@@ -368,7 +370,7 @@ cdef class SubtreeLists:
 
 
 def best_labelings(Forest forest, Py_ssize_t k):
-    """Find the k best labelings of a forest and their scores; overwrites its scores.
+    """Find the k best labelings of a forest and their scores; overwrites potentials.
 
     Parameters
     ----------
@@ -382,7 +384,7 @@ def best_labelings(Forest forest, Py_ssize_t k):
     labelings : ndarray of shape (n, n_variables), int32
         The n <= k best allowed labelings, in order.
     scores : ndarray of shape (n,)
-        Their scores.
+        Scores of the labelings.
     """
     cdef SubtreeLists lists = SubtreeLists()
     cdef Py_ssize_t n = forest.n_variables, place, parent, count, rank
@@ -394,7 +396,7 @@ def best_labelings(Forest forest, Py_ssize_t k):
     cdef Link* link
     with nogil:
         lists.begin(n)
-        # children before parents, whose rows are then complete
+        # children come before their parents, so that the rows of parents are complete
         for place in range(n, 0, -1):
             parent = forest._above[place]
             link = lists.links + place

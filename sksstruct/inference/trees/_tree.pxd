@@ -2,10 +2,10 @@ from libc.stdint cimport int32_t
 
 
 cdef struct Branch:
-    # Of one variable: its first child, the edge and variable above it, and the next
+    # Of one variable: the first child, the parent, the edge to the parent, and the next
     # sibling. While leaves are removed, `child` counts the remaining neighbors, and
     # `parent` and `edge` are the exclusive or of the remaining neighbors and of their
-    # edges: for a leaf, its only neighbor and edge.
+    # edges: for a leaf, the only neighbor and the only edge.
     int32_t child, parent, edge, sibling
 
 
@@ -21,8 +21,9 @@ cdef class Tree:
     cdef int32_t* _edge         # edge to the parent; -1 for roots of trees
     # order of messages: parents first, beginning with the root of roots
     cdef int32_t* _order
-    # By place in the order: the place of the parent; the places of the children,
-    # _below[k] to _below[k + 1] - 1; and the edge to the parent.
+    # By place in the order: the place of the parent; the place of the first child,
+    # where children of place k are _below[k] to _below[k + 1] - 1; and the edge to the
+    # parent.
     cdef int32_t* _above
     cdef int32_t* _below
     cdef int32_t* _edge_above

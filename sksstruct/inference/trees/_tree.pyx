@@ -6,7 +6,7 @@ one tree.
 
 Leaves are removed one after the other. Lists of neighbors are not needed: each variable
 stores the number of its remaining neighbors and their exclusive or, which for a leaf is
-its only neighbor. Edges that remain contain a cycle; the edge that closes the first
+the only neighbor. If edges remain, they contain a cycle; the edge that closes the first
 cycle is found by union-find with path halving (Tarjan and van Leeuwen, 1984).
 """
 
@@ -39,7 +39,7 @@ cdef class Tree:
         self.n_variables = self.root = n
         self.edges = check_edges(edges, n)
         self._ends, self._n_edges = const_intps(self.edges), len(self.edges)
-        # a forest has fewer edges than variables, and branches fit no more
+        # a forest has fewer edges than variables: more edges close a cycle
         if self._n_edges >= n:
             self._refuse_cycles()
         rows, self._arrays = tree_arrays(n)
@@ -92,7 +92,7 @@ cdef class Tree:
             add_neighbor(&branches[first], second, edge)
             add_neighbor(&branches[second], first, edge)
         # Leaves are removed in the order of their numbers, so that the last variable of
-        # each tree remains: it has no neighbors when the loop reaches it.
+        # each tree remains, without neighbors when the loop reaches this variable.
         for variable in range(self.n_variables):
             if branches[variable].child == 0:
                 branches[variable].parent = <int32_t> self.root
@@ -121,7 +121,8 @@ cdef class Tree:
         cdef Py_ssize_t edge
         for variable in range(n + 1):
             branches[variable].child = branches[variable].sibling = -1
-        # each child is put before the list of its parent: the last edge comes first
+        # from the last edge to the first, as each child is put before the list of its
+        # parent
         for edge in range(self._n_edges - 1, -1, -1):
             child = <int32_t> self._ends[2 * edge]
             if branches[child].edge != edge:
@@ -151,7 +152,7 @@ cdef class Tree:
 
 
 cdef Py_ssize_t leader_of(Py_ssize_t* leader, Py_ssize_t variable) noexcept nogil:
-    """The variable that stands for all variables connected with one."""
+    """Return the leader of a variable; connected variables have the same leader."""
     while leader[variable] != variable:
         # path halving: later searches take half the steps
         leader[variable] = leader[leader[variable]]
@@ -168,7 +169,7 @@ cdef inline void add_neighbor(Branch* branch, Py_ssize_t neighbor,
 
 
 cdef inline void add_child(Branch* branches, int32_t child) noexcept nogil:
-    """Make a variable the first in the list of its parent's children."""
+    """Put a variable before all others in the list of its parent's children."""
     cdef int32_t parent = branches[child].parent
     branches[child].sibling = branches[parent].child
     branches[parent].child = child

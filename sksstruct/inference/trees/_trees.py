@@ -36,7 +36,7 @@ def max_product(
         its lowest best state, given the state of its neighbor on the path to the last
         variable.
     score : float
-        Its score; ``-inf`` if every labeling is forbidden.
+        Score of the labeling; ``-inf`` if every labeling is forbidden.
 
     Raises
     ------
@@ -87,12 +87,12 @@ def max_product_topk(
         The order of labelings with equal scores depends on the potentials only; the
         first labeling is as good as that of `max_product`.
     scores : ndarray of shape (n,)
-        Their scores, which do not increase.
+        Scores of the labelings, which do not increase.
 
     Raises
     ------
     ValueError
-        As `max_product` does, and if k is not a positive integer.
+        As `max_product` raises, and if k is not a positive integer.
 
     See Also
     --------
@@ -131,7 +131,7 @@ def sum_product(
     Returns
     -------
     log_partition : float
-        Logarithm of the sum over all labelings of the exponential of their score.
+        Logarithm of the sum of the exponentials of the scores of all labelings.
     nodes : list of ndarray of shape (n_states,)
         Probability of each state of each variable.
     edges : list of ndarray of shape (n_states_u, n_states_v)
@@ -140,7 +140,7 @@ def sum_product(
     Raises
     ------
     ValueError
-        As `max_product` does, and if every labeling is forbidden.
+        As `max_product` raises, and if every labeling is forbidden.
 
     See Also
     --------
@@ -165,8 +165,9 @@ def sum_product(
         raise ValueError(
             "every labeling is forbidden: unary and pairwise leave no distribution"
         )
-    # beliefs are log-marginals up to a constant; each is normalized by its own sum, as
-    # a rounding error of the log-partition would be exponentiated
+    # Beliefs are log-marginals up to a constant. Each belief is normalized by the sum
+    # of its exponentials, as a rounding error of the log-partition would be
+    # exponentiated.
     nodes = [softmax(row) for row in forest.split(beliefs)]
     return log_partition, nodes, [softmax(table) for table in pairs]
 
@@ -187,12 +188,12 @@ def max_marginals(
     -------
     max_marginals : list of ndarray of shape (n_states,)
         For each state of each variable the score of the best labeling that has it;
-        ``-inf`` if all of them are forbidden.
+        ``-inf`` if all labelings that have the state are forbidden.
 
     Raises
     ------
     ValueError
-        As `max_product` does.
+        As `max_product` raises.
 
     Examples
     --------
