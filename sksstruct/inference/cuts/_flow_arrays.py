@@ -8,7 +8,8 @@ from sksstruct.inference._checks import check_edges, check_scores
 def flow_arrays(n_edges, n):
     """Return the arrays of `FlowTrees`, which `_maxflow.pxd` describes.
 
-    A row of the arrays of arcs and nodes has the bytes of one structure.
+    A row of the array of arcs has the bytes of a `FlowArc`, and a row of the array of
+    nodes those of a `FlowNode`.
     """
     # 32-bit indices halve the memory, which is accessed in random order
     if 2 * n_edges >= 2**31 or n >= 2**31:
@@ -30,7 +31,7 @@ def flow_arrays(n_edges, n):
 
 
 def pair_lists(pairs, n_labels):
-    """Check pairs; return them and the arrays of `LabelPairs`."""
+    """Check pairs; return the pairs and the arrays of `LabelPairs`."""
     pairs = check_edges(pairs, n_labels)
     if 2 * len(pairs) >= 2**31:
         raise ValueError(f"{len(pairs)} pairs are too many for 32-bit indices")
@@ -58,7 +59,7 @@ def roof_arrays(n):
 
 
 def check_finite(name, scores, shape):
-    """Return scores, checked to be finite and to have a shape."""
+    """Return scores as an array; raise unless all are finite and the shape fits."""
     scores = np.ascontiguousarray(check_scores(name, scores, len(shape)))
     if scores.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {scores.shape}")
@@ -68,7 +69,7 @@ def check_finite(name, scores, shape):
 
 
 def check_rows(unaries, n_labels):
-    """Return scores, checked to be finite and to have n_labels columns."""
+    """Return scores as an array; raise unless all are finite, in n_labels columns."""
     unaries = check_scores("unaries", unaries, 2)
     if unaries.shape[1] != n_labels:
         raise ValueError(
@@ -78,6 +79,6 @@ def check_rows(unaries, n_labels):
 
 
 def start_states(unary, start):
-    """Return initial states: 2 for labels that are on in start, or score above 0."""
+    """Return states: 2 for labels on in start (None: of positive score), others 0."""
     start = unary > 0.0 if start is None else np.asarray(start)
     return 2 * start.astype(np.int32)

@@ -1,6 +1,6 @@
 from libc.stdint cimport int8_t, int32_t
 
-# Values of `parent` without an arc to a parent, and values of `side`.
+# Values of `parent` that are not the number of an arc; and values of `side`.
 cdef enum:
     FREE = -1
     TERMINAL = -2
@@ -8,11 +8,11 @@ cdef enum:
     SOURCE = 0
     SINK = 1
 
-# Members that the search reads together are adjacent in memory: each visited variable
-# or arc costs one cache line.
+# Members that the search reads together are adjacent in memory: reading a variable or
+# an arc takes one cache line.
 cdef struct FlowNode:
-    # Arc to the parent (or FREE, TERMINAL, ORPHAN); distance to the terminal in steps,
-    # and value of `_now` at which the distance was confirmed; tree; whether the
+    # Arc to the parent (or FREE, TERMINAL, ORPHAN); value of `_now` at which the
+    # distance was confirmed, and distance to the terminal in steps; tree; whether the
     # variable is queued for growth.
     int32_t parent, time, distance
     int8_t side, is_active
@@ -46,6 +46,8 @@ cdef class FlowTrees:
     cdef int32_t* _active
     cdef int32_t* _orphans
     cdef Py_ssize_t _active_first, _active_count, _orphan_first, _orphan_count
+    # Number of augmentations and forced changes so far. A distance is confirmed if its
+    # `time` is `_now`.
     cdef int32_t _now
 
     cdef inline bint _from_source(self, Py_ssize_t variable) noexcept nogil:
@@ -55,13 +57,13 @@ cdef class FlowTrees:
 
     cdef inline double _residual_of(self, Py_ssize_t arc, bint along) noexcept nogil:
         """Residual capacity along an arc, or against it."""
-        # without a branch, which would be mispredicted
+        # without a branch, which would often be mispredicted
         cdef Py_ssize_t sister = self._arcs[arc].sister
         return self._residual[sister + along * (arc - sister)]
 
     cdef inline bint _same_tree(self, Py_ssize_t variable,
                                 Py_ssize_t neighbor) noexcept nogil:
-        """Whether a neighbor is in the tree of a variable, or an orphan's old tree."""
+        """Whether a neighbor is in a variable's tree; orphans count until set free."""
         return (self._nodes[neighbor].side == self._nodes[variable].side
                 and self._nodes[neighbor].parent != FREE)
 

@@ -8,10 +8,10 @@ removal leaves no path.
 The method is that of Boykov and Kolmogorov (PAMI 26(9), 2004), Section 3, stage by
 stage. A search tree grows from each terminal over arcs with residual capacity
 (`_grow`). An arc between the trees closes a path from source to sink, along which flow
-is pushed (`_augment`). A variable whose arc to its parent is saturated by this becomes
-an orphan: it is attached to another parent in its tree, the one nearest to the
-terminal, or else leaves the tree (`_adopt`). When no tree can grow, the source's tree
-is the smallest source side of a minimum cut.
+is pushed (`_augment`). A variable whose arc to its parent becomes saturated is an
+orphan: the orphan gets another parent in its tree, the parent nearest to the terminal,
+or else leaves the tree (`_adopt`). When no tree can grow, the source's tree is the
+smallest source side of a minimum cut.
 
 Flow passes from parents to children in the source's tree, and from children to parents
 in the sink's tree: an arc's residual capacity counts along the arc in one tree, and
@@ -31,12 +31,12 @@ from sksstruct.inference.cuts._flow_arrays import flow_arrays
 
 
 cdef inline Py_ssize_t wrapped(Py_ssize_t place, Py_ssize_t size) noexcept nogil:
-    """Wrap an index into a circular queue; the index exceeds it by one turn at most."""
+    """Wrap an index, which is less than twice the size, into a circular queue."""
     return place - size if place >= size else place
 
 
-# `bottleneck` and `push` are functions, which the compiler specializes for each tree;
-# as methods, which it cannot specialize, they cost a tenth of an augmentation.
+# `bottleneck` and `push` are functions, which the compiler specializes for each tree.
+# As methods, which are not specialized, they would make augmentations a tenth slower.
 
 
 cdef inline double bottleneck(FlowTrees trees, Py_ssize_t variable, bint from_source,
@@ -54,7 +54,8 @@ cdef inline double bottleneck(FlowTrees trees, Py_ssize_t variable, bint from_so
 cdef inline void push(FlowTrees trees, Py_ssize_t variable, bint from_source,
                       double amount) noexcept nogil:
     """Send flow between a variable and its terminal; saturated arcs make orphans."""
-    # change of arcs from child to parent, which the source's flow runs against
+    # change of residual capacities from child to parent, against which the flow in the
+    # source's tree runs
     cdef double change = amount if from_source else -amount
     cdef Py_ssize_t arc
     while trees._nodes[variable].parent != TERMINAL:
@@ -107,7 +108,7 @@ cdef class FlowTrees:
             place[self._ends[2 * edge + 1] + 1] += 1
         for variable in range(self._n):
             place[variable + 1] += place[variable]
-        # arcs are visited variable by variable, hence stored that way
+        # arcs are visited variable by variable, and are stored in this order
         for edge in range(self._m):
             first, second = self._ends[2 * edge + 0], self._ends[2 * edge + 1]
             out, back = place[first], place[second]
@@ -150,7 +151,7 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _start(self) noexcept nogil:
-        """Reset the trees to active roots, the variables at terminals; no orphans."""
+        """Fill shortest paths; reset the trees to roots, the variables at terminals."""
         cdef Py_ssize_t variable
         self._fill_shortest()
         self._now = 0
@@ -199,12 +200,13 @@ cdef class FlowTrees:
         # confirmed distances are void: paths to terminals may contain the variable
         self._now += 1
         self._terminal[variable] += capacity
-        # the children, which stay in the tree that the variable leaves, become orphans
+        # the variable's children, which stay in the tree, become orphans
         for arc in range(self._first[variable], self._first[variable + 1]):
             neighbor = self._arcs[arc].head
             if self._nodes[neighbor].parent == self._arcs[arc].sister:
                 self._orphan(neighbor)
-        # first the variable changes trees, so that its orphans do not find it in theirs
+        # The variable changes trees before `_adopt_all` runs, so that no former child
+        # finds a path through the variable to the terminal of the child's tree.
         self._attach_to_terminal(variable)
         self._adopt_all()
 
@@ -233,7 +235,8 @@ cdef class FlowTrees:
     cdef Py_ssize_t _grow(self, Py_ssize_t variable) noexcept nogil:
         """Add a variable's free neighbors to its tree.
 
-        Stops at an arc from the source's tree to the sink's and returns it, or -1.
+        Stops at an arc between the trees, and returns the arc in the direction from the
+        source's tree to the sink's; otherwise returns -1.
         """
         cdef FlowNode* node = &self._nodes[variable]
         cdef FlowNode* neighbor
@@ -242,8 +245,8 @@ cdef class FlowTrees:
         for arc in range(self._first[variable], self._first[variable + 1]):
             neighbor = &self._nodes[self._arcs[arc].head]
             in_tree = neighbor.parent != FREE and neighbor.side == node.side
-            # Most neighbors are in the tree with a distance as short; for them the
-            # residual capacity need not be read.
+            # Most neighbors are in the tree at a distance that is no longer: the
+            # residual capacities of their arcs need not be read.
             if in_tree and (neighbor.time > node.time
                             or neighbor.distance <= node.distance):
                 continue
@@ -304,7 +307,7 @@ cdef class FlowTrees:
     @cython.final
     cdef Py_ssize_t _nearest_parent(self, Py_ssize_t orphan,
                                     int32_t* steps) noexcept nogil:
-        """Arc to the parent with the fewest steps to the terminal, or -1."""
+        """Return the arc to the parent nearest to the terminal, or -1; set steps."""
         cdef bint from_source = self._nodes[orphan].side == SOURCE
         cdef Py_ssize_t arc, neighbor, best = -1
         cdef int32_t distance
@@ -318,7 +321,7 @@ cdef class FlowTrees:
             if self._nodes[neighbor].parent == ORPHAN:
                 continue
             # If the neighbor's path ends at an orphan, the neighbor may be a descendant
-            # of this orphan, and as its parent would close a cycle.
+            # of this orphan, and would close a cycle as its parent.
             distance = self._steps_to_terminal(neighbor)
             if distance < 0:
                 continue
@@ -356,7 +359,7 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _set_free(self, Py_ssize_t orphan) noexcept nogil:
-        """Remove an orphan from its tree; its children become orphans."""
+        """Remove an orphan from its tree; the children of the orphan become orphans."""
         cdef bint from_source = self._nodes[orphan].side == SOURCE
         cdef Py_ssize_t arc, neighbor
         for arc in range(self._first[orphan], self._first[orphan + 1]):

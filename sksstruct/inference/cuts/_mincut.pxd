@@ -4,9 +4,9 @@ from sksstruct.inference.cuts._maxflow cimport FlowTrees
 
 
 cdef class CutKernel(FlowTrees):
-    # finite cost that replaces -inf; no best labeling pays it
+    # finite cost that replaces -inf: larger than any difference of scores of labelings
     cdef double _big
-    # scores of the last problem; the table of an edge is at edge * step
+    # scores of the last problem; the table of an edge is at _pairwise + edge * _step
     cdef object _scores
     cdef const double* _unary
     cdef const double* _pairwise

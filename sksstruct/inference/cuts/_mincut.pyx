@@ -14,13 +14,13 @@ of the source, the arc u -> v has capacity q (`forward`) and v -> u has p (`back
 Each variable has terminal capacity: the score of label 1 minus that of label 0, minus a
 and b of its edges, from the source if positive, to the sink if negative.
 
-The flow between variables initializes the next problem: flow that exceeds the new
-capacities is reduced, and the imbalance moves to the terminal capacities. The search
-then starts close to its end (Kohli and Torr, 2005). Max-marginals continue from the
-search trees themselves (Kohli and Torr, 2008).
+The flow between variables is the initial flow of the next problem: flow that exceeds
+the new capacities is reduced, and the imbalance moves to the terminal capacities. The
+search then needs few augmentations (Kohli and Torr, 2005). Max-marginals continue from
+the search trees of the best labeling (Kohli and Torr, 2008).
 
 The cut closest to the source is returned: label 1 only where every best labeling has
-it.
+label 1.
 """
 
 cimport cython
@@ -31,8 +31,8 @@ from libc.string cimport memcpy
 from sksstruct.inference.cuts._maxflow cimport FlowNode, FlowTrees
 from sksstruct.utils._pointers cimport const_doubles, const_int32s, doubles, int32s
 
-# Relative violation of supermodularity that is taken for rounding: tables that are sums
-# or products of learned ones violate it in their last digits.
+# Relative violation of supermodularity that counts as a rounding error, as in tables
+# that are sums or products of learned tables.
 cdef double SLACK = 1e-10
 
 
@@ -58,19 +58,19 @@ def copied(scores, out):
 
 
 cdef class CutKernel(FlowTrees):
-    """Scores as capacities on a graph, with the flow of the last problem."""
+    """Search trees for scores as capacities, with the flow of the last problem."""
 
     def _fill(self, unary, pairwise, double big, bint forbids):
-        """Set all capacities; return an edge that is not submodular, or -1.
+        """Set all capacities; return an edge that is not supermodular, or -1.
 
         Parameters
         ----------
         unary : ndarray of shape (n_variables, 2)
-            Scores of the variables, which the kernel refers to.
+            Scores of the variables, to which the kernel keeps a pointer.
         pairwise : ndarray of shape (n_edges, 2, 2) or (1, 2, 2)
-            Tables of the edges, which the kernel refers to.
+            Tables of the edges, to which the kernel keeps a pointer.
         big : float
-            A cost that no best labeling pays.
+            A cost that exceeds the difference of the scores of any two labelings.
         forbids : bool
             Whether entries may be -inf.
         """
@@ -118,9 +118,8 @@ cdef class CutKernel(FlowTrees):
         cdef Py_ssize_t variable
         with nogil:
             self._save(snapshot)
-            # A variable's other label is a small change from the trees of the best
-            # labeling, as most of the flow stays. Restoring the trees undoes the
-            # change.
+            # Forcing a variable's other label changes the trees of the best labeling by
+            # little, as most of the flow stays. Restoring the trees undoes the change.
             for variable in range(self._n):
                 self._force(variable, -self._big if labels[variable] else self._big)
                 self._maximize()
@@ -143,8 +142,8 @@ cdef class CutKernel(FlowTrees):
     cdef void _restore(self, const double* kept) noexcept nogil:
         """Restore capacities and search trees.
 
-        Queues of active variables and orphans are empty between two searches. `_now`
-        is not restored, so that all restored times are past.
+        The queues of active variables and orphans are empty between two searches.
+        `_now` is not restored, so that all restored times are earlier than `_now`.
         """
         cdef Py_ssize_t m = 2 * self._m, n = self._n
         memcpy(self._residual, kept, m * sizeof(double))
@@ -153,7 +152,7 @@ cdef class CutKernel(FlowTrees):
 
     @cython.final
     cdef Py_ssize_t _fill_all(self, bint forbids) noexcept nogil:
-        """Set all capacities; return an edge that is not submodular, or -1."""
+        """Set all capacities; return an edge that is not supermodular, or -1."""
         cdef Py_ssize_t variable, edge
         cdef const double* table
         cdef double soft[4]
@@ -163,7 +162,8 @@ cdef class CutKernel(FlowTrees):
         for edge in range(self._m):
             table = self._pairwise + self._step * edge
             if forbids:
-                # a copy, to be modified; the terminal capacities of both ends are set
+                # a copy, as `_soften` changes entries and the terminal capacities of
+                # both ends
                 memcpy(soft, table, 4 * sizeof(double))
                 self._soften(soft, self._ends[2 * edge], self._ends[2 * edge + 1])
                 table = soft
@@ -175,25 +175,27 @@ cdef class CutKernel(FlowTrees):
     cdef bint _fill_edge(self, Py_ssize_t edge, const double* table) noexcept nogil:
         """Set the capacities of an edge; subtract a and b from its ends' terminals.
 
-        The table is s00, s01, s10, s11. Returns False if it is not supermodular.
+        The table is s00, s01, s10, s11. Returns False if the table is not supermodular.
         """
-        # p + q of the header; a + q and b + p, to be split between arcs and terminals
+        # p + q of the header; a + q and b + p, which are divided among arcs and
+        # terminals
         cdef double both = table[0] + table[3] - table[1] - table[2]
         cdef double first = table[0] - table[2], second = table[0] - table[1]
         cdef double forward, backward, flow
         cdef int32_t arc = self._arc_of[edge]
-        # a slightly negative sum is rounding; a more negative one is refused
+        # a slightly negative sum is rounding; a more negative sum is refused
         if both < 0.0:
             if both < -SLACK * (fabs(table[0]) + fabs(table[1]) + fabs(table[2])
                                 + fabs(table[3])):
                 return False
             both = 0.0
-        # Any split of p + q is exact. The chosen one leaves as little terminal capacity
-        # as possible at the first variable.
+        # Any division of p + q is exact. This division leaves as little terminal
+        # capacity as possible at the first variable.
         forward = 0.0 if first < 0.0 else (both if first > both else first)
         backward = both - forward
-        # The flow of the last problem, cut off at the new capacities. Terminal
-        # capacities balance it at both ends, so that no cut changes its cost.
+        # Start with the flow of the last problem, limited to the new capacities. The
+        # terminal capacities of both ends compensate this flow, so that the cost of
+        # every cut is right.
         flow = self._flow[edge]
         flow = -backward if flow < -backward else (forward if flow > forward else flow)
         self._residual[arc] = forward - flow
@@ -208,7 +210,7 @@ cdef class CutKernel(FlowTrees):
     @cython.final
     cdef double _difference(self, double one, double zero) noexcept nogil:
         """Score of label 1 minus that of label 0; `big` replaces infinity."""
-        # two forbidden labels: any difference will do, as the score is -inf anyway
+        # two forbidden labels: any difference is right, as the score is -inf
         if isinf(one):
             return 0.0 if isinf(zero) else -self._big
         return self._big if isinf(zero) else one - zero
@@ -234,8 +236,8 @@ cdef class CutKernel(FlowTrees):
         for k in range(4):
             if isinf(table[k]):
                 table[k] = -self._big
-        # An entirely forbidden edge: `_score` returns -inf for every labeling, and big
-        # numbers would only cost digits.
+        # An entirely forbidden edge: `_score` returns -inf for every labeling, and
+        # large numbers would lose digits.
         if table[0] == table[3] == table[1] == table[2] == -self._big:
             for k in range(4):
                 table[k] = 0.0
@@ -243,7 +245,7 @@ cdef class CutKernel(FlowTrees):
     @cython.final
     cdef void _absorb(self, double* table, int entry, int partner, int other,
                       Py_ssize_t variable, double capacity) noexcept nogil:
-        """Forbid a label by terminal capacity if both its entries are -inf.
+        """Forbid a label by terminal capacity if both entries of the label are -inf.
 
         The entries of the variable's other label are at distance `other`.
         """

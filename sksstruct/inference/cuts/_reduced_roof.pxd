@@ -4,22 +4,22 @@ from sksstruct.inference.cuts._maxflow cimport FlowArc, FlowTrees
 
 
 cdef struct CorePair:
-    # two labels of the core, by their places, and the score v' that flipping both adds
-    # to the scores of flipping each
+    # Two labels of the core, by their places in the core, and the score v' that
+    # flipping both adds to the scores of flipping each; see `_reduced_roof.pyx`.
     int32_t first, second
     double score
 
 
 cdef struct PairLists:
-    # Label j is in pairs, with partners and scores at the places first_partner[j] to
-    # first_partner[j + 1] - 1.
+    # The pairs of label j are at places first_partner[j] to first_partner[j + 1] - 1 of
+    # the arrays of partners, numbers of pairs, and scores.
     Py_ssize_t n_labels, n_pairs
     const Py_ssize_t* first_partner
     const int32_t* partner
     const int32_t* partner_pair
     double* score
-    # sums of each label's positive scores, and of its negative scores without their
-    # sign
+    # sums of each label's positive scores, and of the absolute values of its negative
+    # scores
     double* attraction
     double* repulsion
 
@@ -44,17 +44,18 @@ cdef class ReducedRoofDual(FlowTrees):
     cdef readonly LabelPairs graph
     # number of labels in minimum cuts, over all calls
     cdef readonly long long n_cut
-    # sums of a label's scores with labels that are on: positive, and negative without
-    # sign
+    # sums of a label's scores with labels that are on: of positive scores, and of the
+    # absolute values of negative scores
     cdef double* _up
     cdef double* _down
-    # cost b_j of flipping a label alone, and the most that core labels can add
+    # cost b_j of flipping a label alone, and sum of its positive v' with core labels
     cdef double* _budget
     cdef double* _gains
     # place of each label in the core, or -1, and labels of the core
     cdef int32_t* _place
     cdef int32_t* _core
-    # states of the flips of the core, and index of each node's next arc in `_join`
+    # states of the flips of the core, or new places; and each node's next arc in
+    # `_join`
     cdef int32_t* _flip
     cdef int32_t* _next
     cdef Py_ssize_t _n_core, _n_core_pairs, _core_capacity
@@ -84,7 +85,7 @@ cdef class ReducedRoofDual(FlowTrees):
 
 cdef inline int32_t together(int32_t first, int32_t second,
                              double score) noexcept nogil:
-    """Twice the best s of a pair of states: largest if it attracts, else smallest."""
+    """Twice the best s of two states: largest if score is positive, otherwise least."""
     if score > 0.0:
         return first if first < second else second
     return first + second - 2 if first + second > 2 else 0

@@ -6,26 +6,26 @@ The LP relaxation of the best labeling is
 
 over y in [0, 1]^n, where label j scores c_j (`unary`) and a pair e = (j, k) scores v_e
 (`pair`). The vertices of this polytope are half-integral, and a minimum cut in a graph
-of twice the size finds the best one: label j has a node j for y_j and a node j', number
-n + j, for 1 - y_j. A pair that attracts joins nodes of equal kind, a pair that repels
-nodes of different kind (Hammer, Hansen and Simeone, "Roof duality, complementation and
-persistency in quadratic 0-1 optimization", Mathematical Programming 28, 1984; Boros and
-Hammer, "Pseudo-Boolean optimization", 2002). A label whose two nodes are on the same
-side of the cut is one half. All other labels have their value in some best labeling
-(persistency), and without halves the point is a best labeling: always if every pair
-attracts. States 0, 1 and 2 stand for 0, 1/2 and 1.
+with two nodes per label finds a best vertex: label j has a node j for y_j and a node
+j', number n + j, for 1 - y_j. A pair that attracts joins nodes of equal kind, a pair
+that repels nodes of different kind (Hammer, Hansen and Simeone, "Roof duality,
+complementation and persistency in quadratic 0-1 optimization", Mathematical Programming
+28, 1984; Boros and Hammer, "Pseudo-Boolean optimization", 2002). A label whose two
+nodes are on the same side of the cut is one half. Some best labeling has the values of
+all other labels (persistency), so that a point without halves is a best labeling. If
+every pair attracts, there are no halves. States 0, 1 and 2 stand for 0, 1/2 and 1.
 
-The cut is restricted to labels that need one. At any labeling z, let b_j be the cost of
-flipping label j alone, and v'_jk what flipping both j and k adds to flipping each: v_jk
-if both are off or both are on in z, -v_jk else. In terms of flips x the problem has the
-same form,
+The cut has only the labels of a core. At any labeling z, let b_j be the cost of
+flipping label j alone, and v'_jk the score that flipping both j and k adds to flipping
+each: v_jk if both are off or both are on in z, otherwise -v_jk. In terms of flips x the
+problem has the same form,
 
     max  - sum_j b_j x_j + sum_e v'_e s_e
 
 As s_e <= x_j, a label with b_j >= the sum of its positive v' gains nothing by flipping,
-whatever other labels do: in some best point of the relaxation it does not flip. Its
-pairs then drop out, so that further labels may satisfy the condition. The labels that
-remain are the core. Usually the core is empty if no single flip improves z.
+whatever other labels do: in some best point of the relaxation this label does not flip.
+Its pairs are then left out, so that further labels may satisfy the condition. The
+labels that remain are the core. Usually the core is empty if no single flip improves z.
 
 For each label, the kernel needs only the sums of its scores with labels that are on, so
 that the work is proportional to the number of pairs of these labels.
@@ -45,10 +45,10 @@ from sksstruct.inference.cuts._flow_arrays import (
     check_finite, check_rows, pair_lists, roof_arrays, start_states,
 )
 
-# Rounds of single flips before the core is formed. Any labeling will do as z: rounds
-# only make the core smaller.
+# Rounds of single flips before the core is formed. The result is right for any z:
+# rounds only make the core smaller.
 cdef int MOST_ROUNDS = 20
-# Relative gain above which flips of the core are better than none, and not a tie.
+# Flips of the core tie with no flips unless their relative gain is above this number.
 cdef double ROUNDING = 1e-13
 # Number of labels up to which all 2^n labelings are enumerated.
 cdef int MOST_LABELS = 20
@@ -89,7 +89,7 @@ cdef class LabelPairs:
         self.load(const_doubles(pair_scores))
 
     cdef void load(self, const double* pair_scores) noexcept nogil:
-        """Set the scores of all pairs."""
+        """Set the scores of all pairs, in the order of their numbers."""
         cdef Py_ssize_t place
         for place in range(2 * self.n_pairs):
             self.lists.score[place] = pair_scores[self.lists.partner_pair[place]]
@@ -159,7 +159,7 @@ cdef class LabelPairs:
 
     cdef void enumerate(self, const double* unary, const double* pair,
                         double* fields, int32_t* states) noexcept nogil:
-        """The best labeling, by visiting all of them with one change at a time.
+        """Write the best labeling; visit all labelings, changing one label at a time.
 
         fields (n_labels,) is scratch: the gain of the score if a label is switched on.
         """
@@ -176,8 +176,8 @@ cdef class LabelPairs:
                 label += 1
             gray ^= 1 << label
             sign = 1.0 if (gray >> label) & 1 else -1.0
-            # with `fields` up to date, a labeling costs only the changed label's
-            # partners
+            # with `fields` up to date, a labeling takes one loop over the partners of
+            # the changed label
             score += sign * fields[label]
             for place in range(graph.first_partner[label],
                                graph.first_partner[label + 1]):
@@ -228,7 +228,7 @@ cdef class ReducedRoofDual(FlowTrees):
         y : ndarray of shape (n_labels,)
             0, 1, or one half.
         value : float
-            Its score, an upper bound on the scores of all labelings.
+            Score of y, an upper bound on the scores of all labelings.
         """
         unary = check_finite("unary", unary, (self.graph.n_labels,))
         y = start_states(unary, start)
@@ -297,7 +297,7 @@ cdef class ReducedRoofDual(FlowTrees):
     # ---- a labeling that no single flip improves ----
 
     cdef void _flip_singly(self, const double* unary, int32_t* states) noexcept nogil:
-        """Flip single labels while the score rises."""
+        """Flip single labels while the score rises, in at most MOST_ROUNDS rounds."""
         cdef Py_ssize_t label, n = self.graph.n_labels
         cdef double gain
         cdef bint changed
@@ -333,15 +333,15 @@ cdef class ReducedRoofDual(FlowTrees):
 
     cdef void _find_core(self, const double* unary,
                          const int32_t* states) noexcept nogil:
-        """List the labels that gain by flipping if all other labels may flip."""
+        """List as core the labels with b_j below the sum of their positive v'."""
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t label
         cdef double most, gain
         self._n_core = 0
         for label in range(graph.n_labels):
             gain = unary[label] + self._up[label] - self._down[label]
-            # v' of partners in the same state is their score, of other partners its
-            # negative
+            # v' is the score of the pair if the partner is in the same state, and
+            # otherwise the negative score
             if states[label]:
                 most = graph.repulsion[label] - self._down[label] + self._up[label]
             else:
@@ -356,7 +356,7 @@ cdef class ReducedRoofDual(FlowTrees):
                 self._place[label] = -1
 
     cdef int _shrink_core(self, const int32_t* states) except -1 nogil:
-        """Drop labels that gain nothing by flipping together with core labels."""
+        """Drop labels with b_j of at least the sum of positive v' in the core."""
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t k, label, place, partner, n = 0, last = self._n_core
         cdef double most, score
@@ -371,7 +371,8 @@ cdef class ReducedRoofDual(FlowTrees):
                     score = score if states[label] == states[partner] else -score
                     most += (score if score > 0.0 else 0.0)
             self._gains[label] = most
-        # a dropped label may leave others without gain: repeat until none is dropped
+        # a dropped label may leave other labels without gain: repeat until none is
+        # dropped
         while n < last:
             last, n = self._n_core, 0
             for k in range(last):
@@ -391,7 +392,7 @@ cdef class ReducedRoofDual(FlowTrees):
         return 0
 
     cdef int _list_pairs(self, const int32_t* states) except -1 nogil:
-        """List the pairs within the core."""
+        """List the pairs within the core whose score is not zero."""
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t k, label, place, partner
         cdef CorePair* item
@@ -456,16 +457,16 @@ cdef class ReducedRoofDual(FlowTrees):
         self._start()
         self._maximize()
         for k in range(n):
-            # Node k on the source's side means 1, node k' means 0; both or none of them
-            # mean one half.
+            # Node k on the source's side means 1, node k' on this side means 0; both
+            # nodes or neither node on this side means one half.
             self._flip[k] = <int32_t> (
                 1 + self._from_source(k) - self._from_source(n + k))
-        # without gain the flips tie with none, and would introduce halves
+        # flips without gain tie with no flips, and might introduce halves
         if not self._flips_gain():
             return 0
         for k in range(n):
             label = self._core[k]
-            # from 0 upwards, from 2 downwards
+            # a flip leads upwards from state 0, and downwards from state 2
             states[label] += self._flip[k] * (1 - states[label])
         return 0
 
@@ -487,7 +488,7 @@ cdef class ReducedRoofDual(FlowTrees):
         return gain > ROUNDING * size
 
     cdef int _form_graph(self, bint doubled) except -1 nogil:
-        """Set the capacities of the core's graph, each one half of the score.
+        """Set the capacities of the core's graph, each half of a score.
 
         The doubled graph has two nodes for each label and two edges for each pair,
         with capacity in one direction: pairs that attract join nodes of equal kind,
@@ -533,7 +534,7 @@ cdef class ReducedRoofDual(FlowTrees):
 
     cdef void _join(self, Py_ssize_t tail, Py_ssize_t head,
                     double capacity) noexcept nogil:
-        """Add an edge with capacity from its tail to its head."""
+        """Add an edge with capacity from its tail to its head, and none back."""
         cdef int32_t arc = self._next[tail], sister = self._next[head]
         self._next[tail] += 1
         self._next[head] += 1

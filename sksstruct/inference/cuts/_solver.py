@@ -44,8 +44,9 @@ class MinCut(CutKernel):
     Notes
     -----
     If several labelings are best, the solver returns the one that has label 1 only
-    where all of them have it. Arithmetic is in double precision. The algorithm of
-    Boykov and Kolmogorov [1]_ finds the flow. It is reused as in Kohli and Torr [2]_.
+    where all best labelings have label 1. Arithmetic is in double precision. The
+    algorithm of Boykov and Kolmogorov [1]_ finds the flow, which is reused as in Kohli
+    and Torr [2]_.
 
     References
     ----------
@@ -77,7 +78,7 @@ class MinCut(CutKernel):
             )
         super().__init__(check_edges(edges, n_variables), n_variables)
         self._lock = Lock()
-        # whether the loaded problem is solved; False after an error
+        # whether a problem is loaded; False after an error of `_load`
         self._is_loaded = False
 
     def solve(self, unary: ArrayLike, pairwise: ArrayLike) -> tuple[np.ndarray, float]:
@@ -95,9 +96,9 @@ class MinCut(CutKernel):
         -------
         labeling : ndarray of shape (n_variables,), int32
             Label of each variable. If several labelings are best, it is the one that
-            has label 1 only where all of them have it.
+            has label 1 only where all best labelings have label 1.
         score : float
-            Its score; ``-inf`` if every labeling is forbidden.
+            Score of the labeling; ``-inf`` if every labeling is forbidden.
 
         Raises
         ------
@@ -144,7 +145,7 @@ class MinCut(CutKernel):
         return out
 
     def _best(self, unary, pairwise, k):
-        """Return up to k best labelings, as rows; keep the flow of the best one."""
+        """Return up to k best labelings, as rows; keep the flow of the first."""
         with self._alone():
             self._load(unary, pairwise)
             self._cut()
@@ -156,7 +157,7 @@ class MinCut(CutKernel):
 
     @contextmanager
     def _alone(self):
-        """Lock the solver; raise if another thread is using it."""
+        """Lock the solver; raise RuntimeError if another thread is using the solver."""
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
                 "this MinCut is solving another problem: use one for each thread"
@@ -167,8 +168,8 @@ class MinCut(CutKernel):
             self._lock.release()
 
     def _load(self, unary, pairwise):
-        """Check scores; compute capacities from them and from the stored flow."""
-        # an error below must not leave scores that do not match the capacities
+        """Check scores; compute capacities from the scores and from the stored flow."""
+        # after an error below, the scores do not match the capacities
         self._is_loaded = False
         unary, pairwise = self._check(unary, pairwise)
         unary, of_unary, _ = copy_checked("unary", unary)
@@ -176,7 +177,8 @@ class MinCut(CutKernel):
         # a shared table is counted once per edge
         if len(pairwise) == 1:
             of_pairwise *= max(len(self.edges), 1)
-        # larger than the difference of any two labelings: no best labeling pays it
+        # larger than the difference of the scores of any two labelings: as a cost,
+        # `big` is in no best labeling that is allowed
         big = 4.0 * (of_unary + of_pairwise + 1.0)
         if not math.isfinite(big):
             raise ValueError(
@@ -240,9 +242,9 @@ def min_cut(
     -------
     labeling : ndarray of shape (n_variables,), int32
         Label of each variable. If several labelings are best, it is the one that has
-        label 1 only where all of them have it.
+        label 1 only where all best labelings have label 1.
     score : float
-        Its score; ``-inf`` if every labeling is forbidden.
+        Score of the labeling; ``-inf`` if every labeling is forbidden.
 
     Raises
     ------
@@ -288,7 +290,7 @@ def min_cut_max_marginals(
     Raises
     ------
     ValueError
-        In the cases of `min_cut`.
+        As `min_cut` raises.
 
     References
     ----------
@@ -306,7 +308,7 @@ def min_cut_max_marginals(
 
 
 def _solve_alone(unary, edges, pairwise):
-    """Return the solver of one problem, and its result."""
+    """Return the solver of one problem, and the result of `solve`."""
     unary = convert_scores("unary", unary, ndim=2)
     if not len(unary) or unary.shape[1] != 2:
         raise ValueError(

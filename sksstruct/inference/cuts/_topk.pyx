@@ -1,15 +1,16 @@
 """The k best labelings of binary variables whose pairs favor agreement.
 
 A part of the set of labelings (see `_best_first`) fixes the labels of some variables,
-and holds the residual capacities of a maximum flow. Changing the label of one variable
-costs the largest flow that the residual graph still carries: from the variable to the
-sink if its label is 0, from the source to the variable if it is 1 (Kohli and Torr,
-2008). All variables that the last search of this flow reaches change their labels, too.
+and holds the residual capacities of a maximum flow. The cost of changing the label of
+one variable is the largest flow that the residual graph still admits: from the variable
+to the sink if its label is 0, from the source to the variable if it is 1 (Kohli and
+Torr, 2008). All variables that the last search of this flow reaches change their
+labels, too.
 
-The second best labeling changes the variable with the least such flow. A flow is
-abandoned when it exceeds the least flows so far, and is not computed at all if a lower
-bound, inherited from a larger part, exceeds them: few variables remain, with few
-augmenting paths each.
+The second best labeling changes the variable with the least such flow. The computation
+of a flow ends when the flow exceeds the least flows so far, and does not begin if a
+lower bound, inherited from a larger part, exceeds them. Usually few variables remain,
+with few augmenting paths each.
 
 Flow between a variable and the terminal of its label stays among variables of this
 label, as no residual arc leaves the source's side of a minimum cut. Searches therefore
@@ -57,9 +58,9 @@ cdef class CutSearch(BestFirst):
     cdef double* _capacities
     cdef unsigned char* _fixed
     cdef Py_ssize_t _capacities_allocated, _fixed_capacity
-    # Of the search for paths: number of the search that reached each variable last, arc
-    # by which it was reached, and variables in the order of their discovery; and
-    # changes of capacities that `_undo` reverts.
+    # For the search of paths: number of the last search that reached each variable; arc
+    # by which each variable was reached; variables in the order of their discovery. And
+    # the changes of capacities that `_undo` reverts.
     cdef Py_ssize_t* _seen_in
     cdef int32_t* _reached_by
     cdef int32_t* _queue
@@ -118,8 +119,8 @@ cdef class CutSearch(BestFirst):
         best = self._kernel._big / 2.0
         for k in range(count):
             least[k] = best
-        # Changing one variable alone gives a labeling: the least of these costs bounds
-        # the cost of the second best labeling.
+        # Changing one variable alone gives a labeling: the least of the costs of such
+        # changes is an upper bound on the cost of the second best labeling.
         for variable in range(self.n_variables):
             if not fixed[variable]:
                 insert_least(count, least, self._flip_cost(part, variable))
@@ -144,8 +145,9 @@ cdef class CutSearch(BestFirst):
                         double* bounds) noexcept nogil:
         """Raise the bounds of variables whose change must cost more than a limit.
 
-        A cut of a variable takes its arc to a neighbor, or is a cut of the neighbor,
-        too: if both cost more than the limit, so does every cut of the variable.
+        A cut between a variable and its terminal contains the arc between the variable
+        and a neighbor, or is a cut of the neighbor, too. If both cost more than the
+        limit, so does every cut of the variable.
         """
         cdef const double* residual = self._capacities + part * self._part_size
         cdef const double* terminal = residual + self._n_arcs
@@ -165,7 +167,7 @@ cdef class CutSearch(BestFirst):
             for arc in range(self._kernel._first[variable],
                              self._kernel._first[variable + 1]):
                 neighbor = self._kernel._arcs[arc].head
-                # from the terminal outward, against the direction of flow
+                # from the terminal outward: the arc against the direction of flow
                 if (self._seen_in[neighbor] != self._round
                         and labels[neighbor] == labels[variable]
                         and residual[arc if labels[variable] else (
@@ -179,7 +181,7 @@ cdef class CutSearch(BestFirst):
         self._n_queue += 1
 
     cdef double _flip_cost(self, Py_ssize_t part, Py_ssize_t variable) noexcept nogil:
-        """Cost of changing the label of one variable alone."""
+        """Cost of changing the label of one variable, and of no other variable."""
         cdef const double* residual = self._capacities + part * self._part_size
         cdef bint label = self.labeling(part)[variable]
         cdef double total = max(
@@ -229,7 +231,7 @@ cdef class CutSearch(BestFirst):
 
     cdef double _flow_of(self, Py_ssize_t part, Py_ssize_t variable,
                          double limit) except? -1 nogil:
-        """Send flow between a variable and the terminal of its label; return it.
+        """Send flow between a variable and its label's terminal; return the amount.
 
         The result is the largest flow, or exceeds the limit. `_queue` has the variables
         that the last search reached.
