@@ -16,7 +16,7 @@ from sksstruct.inference.search._branch_and_bound import SearchResult
 
 
 class _Path(NamedTuple):
-    """A path: its last state, its score, and the path without its last state."""
+    """A path: last state, score, path without this state, and completeness."""
 
     state: Any
     score: float
@@ -55,10 +55,10 @@ def best_first(
         ``successors(state)`` returns pairs ``(next_state, score)``, the steps that can
         follow; a score of ``-inf`` forbids a step.
     is_goal : callable
-        ``is_goal(state)`` is true if a path to the state is complete. It ends there.
+        ``is_goal(state)`` is true if a path to the state is complete, and ends there.
     bound : callable
         ``bound(state)`` is at least the score of every path from the state to a goal:
-        the bound is admissible. It need not be consistent. ``-inf`` drops the state.
+        the bound is admissible, not necessarily consistent. ``-inf`` drops the state.
         Goals are not passed to `bound`.
     k : int, default=1
         Number of paths.
@@ -70,7 +70,7 @@ def best_first(
     result : SearchResult
         The paths as `labelings`, each a list of states from the start to a goal, with
         their scores; fewer than k if no more exist or `max_nodes` was reached. Of paths
-        to the same state only the k best are extended. Among equals the newest is
+        to the same state only the k best are extended. Of equal sums the newest path is
         extended first. On graphs with cycles, paths may visit a state several times.
 
     Raises
@@ -133,14 +133,14 @@ def best_first(
 
 
 class _Agenda:
-    """Priority queue of the paths to extend, the one of the highest bound first."""
+    """Priority queue of the paths to extend, by score plus bound of the last state."""
 
     def __init__(self, k, is_goal, bound):
         self.k, self.is_goal, self.bound = k, is_goal, bound
         self._heap, self._numbers = [], count()
-        # Scores of the k best paths to each state, as a heap. Worse paths to the state
-        # cannot be among the k best, whatever follows. Better paths may come later if
-        # bounds are not consistent.
+        # Scores of the k best paths to each state so far, as a heap. Worse paths to the
+        # state cannot be among the k best paths, whatever follows. Better paths to the
+        # state may come later if bounds are not consistent.
         self._scores = {}
 
     def __bool__(self):
@@ -161,20 +161,20 @@ class _Agenda:
             return
         push = heapq.heappush if len(scores) < self.k else heapq.heapreplace
         push(scores, score)
-        # of equal bounds the newest comes first: oldest first would search plateaus in
-        # breadth
+        # of equal priority the newest path comes first: with the oldest first, all
+        # paths of equal priority would be extended before one of them is complete
         path = _Path(state, score, before, ends)
         heapq.heappush(self._heap, (-value, -next(self._numbers), path))
         self._drop()
 
     def pop(self):
-        """Remove and return the path of the highest bound."""
+        """Remove and return the path of the highest priority."""
         path = heapq.heappop(self._heap)[2]
         self._drop()
         return path
 
     def _drop(self):
-        """Drop paths at the top whose last state k better paths reach."""
+        """Drop paths at the top of the heap if k better paths reach the last state."""
         while self._heap:
             path = self._heap[0][2]
             scores = self._scores[path.state]

@@ -1,15 +1,15 @@
 from libc.stdint cimport int32_t
 
-# Number of least costs that `refresh` finds at once: later parts need them.
+# Largest number of least costs that `refresh` finds at once, for parts split later.
 cdef enum:
     MOST_WANTED = 16
 
 
-# Sums of the same numbers in different order differ by less than this, relatively. A
-# cost is a difference of sums: between labelings that tie, its rounding error is
-# relative to the size of the scores, not of the cost.
+# Sums of the same numbers in different order differ by less than the margin of
+# `rounded_up`. A cost is a difference of sums: between labelings that tie, the rounding
+# error of a cost is relative to the size of the scores, not of the cost.
 cdef inline double rounded_up(double value, double size) noexcept nogil:
-    """A limit that no equal value exceeds by rounding, for scores of a given size."""
+    """Value plus a margin above rounding errors, for scores of a given size."""
     return value + 1e-9 * value + 1e-12 * size
 
 
@@ -26,8 +26,9 @@ cdef inline void insert_least(Py_ssize_t count, double* least,
 
 
 cdef struct Part:
-    # Score of the best labeling, and of the second best, which has `state` at
-    # `variable`. A part is stale if `next_score` is only an upper bound.
+    # Scores of the best labeling and of the second best labeling, whose states differ
+    # at `variable`; the second best has `state` there, if the subclass sets `state`. A
+    # part is stale if `next_score` is only an upper bound.
     double score, next_score
     Py_ssize_t variable, state
     bint stale

@@ -1,10 +1,10 @@
 """The k best labelings of any structure, by splitting the set of labelings.
 
-Each part of the set has a best labeling, which is known, and a second best one, for
-which at least an upper bound is known. The part with the highest second best is split
-so that the two labelings are in different parts (Murty, 1968; Lawler, 1972). The best
-labelings of all parts are then the best of all labelings, in the order in which the
-parts were made.
+Each part of the set has a best labeling, which is known, and a second best labeling,
+for whose score at least an upper bound is known. The part with the highest second best
+score is split so that the two labelings are in different parts (Murty, 1968; Lawler,
+1972). The best labelings of all parts are then the best of all labelings, in the order
+in which the parts were made.
 
 Subclasses define the representation of a part and the search for its second best
 labeling. This search runs only if the part's bound, inherited from a larger part, is
@@ -22,7 +22,7 @@ from sksstruct.utils._memory cimport reserve
 
 
 cdef class BestFirst:
-    """The search; the caller sets `n_variables`, and the state of the subclass."""
+    """Search for the k best labelings; subclasses set `n_variables`."""
 
     def __dealloc__(self):
         free(self._parts)
@@ -49,7 +49,7 @@ cdef class BestFirst:
         raise NotImplementedError
 
     # Move the labelings that share the changed state of the second best labeling from
-    # `part` to `other`. Return False if all of these are forbidden.
+    # `part` to `other`. Return False if all moved labelings are forbidden.
     cdef bint split(self, Py_ssize_t part, Py_ssize_t other) except -1 nogil:
         raise NotImplementedError
 
@@ -64,7 +64,7 @@ cdef class BestFirst:
             return 0
         self.n_parts = 1
         while self.n_parts < k:
-            # of equal scores the part that was made first
+            # of equal scores, the part that was made first is taken
             best = 0
             for part in range(1, self.n_parts):
                 if self._parts[part].next_score > self._parts[best].next_score:
@@ -78,7 +78,7 @@ cdef class BestFirst:
                 continue
             self.reserve_part(self.n_parts)
             if self.split(best, self.n_parts):
-                # the score of a later labeling can be higher by rounding only
+                # only rounding can make the score of a later labeling higher
                 self._parts[self.n_parts].score = min(
                     self._parts[self.n_parts].score,
                     self._parts[self.n_parts - 1].score)

@@ -6,13 +6,14 @@ the highest max-marginal of an entry (variable, state) outside its best labeling
 split. The labelings with that state form a new part, whose best score is that
 max-marginal; all other labelings stay (Yanover and Weiss, 2004; Algorithm 10 of
 Pillutla et al., 2018). The old max-marginals are upper bounds for the part that stays;
-they are computed again only when such a bound is the highest.
+max-marginals are computed again only when such a bound is the highest.
 
 With an oracle for the best labeling, a new part begins with the max-marginals of the
 larger part, which are upper bounds, too, and are computed only when such a bound is the
-highest. Without this oracle, a best labeling is read off the max-marginals, if each
-variable has one best state by a margin above rounding. The first variable without such
-a state is fixed to its first best state, and the max-marginals are computed again.
+highest. Without this oracle, a best labeling is read from the max-marginals, if the
+best state of each variable is better than all others by a margin above rounding. The
+first variable without such a state is fixed to its first best state, and max-marginals
+are computed again.
 
 An entry is a state of a variable as one number: variable v has the entries
 first[v] <= entry < first[v + 1].
@@ -29,15 +30,15 @@ from sksstruct.utils._pointers cimport (
     const_doubles, const_int32s, const_intps, doubles, uint8s,
 )
 
-# Relative error of max-marginals. Below such differences, best states may belong to
-# different best labelings, which must not be mixed.
+# Relative error of max-marginals. States that differ by less may belong to different
+# best labelings, which must not be mixed.
 cdef double ROUNDING = 1e-9
 
 
 cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
                          const double* table, double size, int32_t* labeling,
                          double* score) noexcept nogil:
-    """Write best states; return the first variable with an unclear one, or -1."""
+    """Write best states; return the first variable with an unclear state, or -1."""
     cdef Py_ssize_t variable, entry, unclear_variable = -1
     cdef double best, second
     score[0] = -INFINITY
@@ -61,7 +62,7 @@ cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
 
 
 cdef class Problem(BestFirst):
-    """The search, with oracles that are functions of the caller.
+    """Search for the k best labelings, with oracles that are functions of the caller.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ cdef class Problem(BestFirst):
         allowed[begin + state] = 1
 
     cdef void _find_next(self, Py_ssize_t part) noexcept nogil:
-        """Find the highest entry outside the best labeling; ties go to the first."""
+        """Find the highest entry outside the best labeling; the first on ties."""
         cdef const double* table = self._tables + part * self.n_entries
         cdef const unsigned char* allowed = self._allowed + part * self.n_entries
         cdef const int32_t* labeling = self.labeling(part)
@@ -158,7 +159,7 @@ cdef class Problem(BestFirst):
         return self._begin_part(0, -1)
 
     cdef bint _begin_part(self, Py_ssize_t part, Py_ssize_t larger) except -1 nogil:
-        """Begin a part with its best labeling; return False if none is allowed.
+        """Begin a part with its best labeling; return False if no labeling is allowed.
 
         `larger` is the part from which this part was split, or -1.
         """
@@ -177,7 +178,7 @@ cdef class Problem(BestFirst):
                 if larger >= 0 and bounds[entry] < new.score:
                     table[entry] = bounds[entry]
         else:
-            # without a solver the best labeling is read off the max-marginals
+            # without a solver the best labeling is read from the max-marginals
             self._max_marginals(table)
             unclear_variable = read_off(self.n_variables, self.first, table, self.size,
                                         self.labeling(part), &new.score)
@@ -201,12 +202,13 @@ cdef class Problem(BestFirst):
         cdef Py_ssize_t variable = self._parts[part].variable
         cdef Py_ssize_t state = self._parts[part].state
         cdef bint found
-        # The parts have the labelings with and without the state. The entry may be an
-        # upper bound of labelings that are all forbidden.
+        # `other` gets the labelings with the state, and `part` keeps the labelings
+        # without it. All labelings with the state may be forbidden, as the entry may be
+        # an upper bound.
         memcpy(self._allowed + other * n, self._allowed + part * n, n)
         self._narrow(self._allowed + other * n, variable, state)
         found = self._begin_part(other, part)
-        # the part shrinks: its max-marginals become upper bounds
+        # `part` loses labelings, so that its max-marginals become upper bounds
         self._allowed[part * n + self.first[variable] + state] = 0
         self._parts[part].stale = True
         self._find_next(part)
@@ -241,7 +243,7 @@ cdef class Problem(BestFirst):
         cdef unsigned char* narrow = self._narrowed
         cdef double* table = self._narrowed_table
         memcpy(narrow, self._allowed + part * self.n_entries, self.n_entries)
-        # few rounds, as each fixes one more variable
+        # few rounds, as each round fixes one more variable
         while unclear_variable >= 0:
             self._narrow(narrow, unclear_variable, labeling[unclear_variable])
             self._constrain(narrow)

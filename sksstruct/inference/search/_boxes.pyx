@@ -1,12 +1,12 @@
 """The best boxes in an image, by branch and bound.
 
 A set of boxes is four intervals: of the first and last row, and of the first and last
-column. Its bound is the sum of the positive weights in the largest box plus the sum of
-the negative weights in the smallest, each four look-ups in an integral image, and -inf
-if the smallest box has a forbidden pixel. The longest interval of the set with the
-highest bound is halved, until this set is a single box (efficient subwindow search,
-Algorithm 1 of Lampert, Blaschko and Hofmann, 2008). Of equal bounds the newest comes
-first, so that plateaus are searched in depth.
+column. The bound of a set is the sum of the positive weights in the largest box plus
+the sum of the negative weights in the smallest box, each from four entries of an
+integral image, and -inf if the smallest box has a forbidden pixel. The longest interval
+of the set with the highest bound is halved, until this set is a single box (efficient
+subwindow search, Algorithm 1 of Lampert, Blaschko and Hofmann, 2008). Of equal bounds
+the newest set comes first, so that few sets of equal bound are split.
 
 A loss, 1 minus the overlap with an observed box, is bounded separately (Blaschko and
 Lampert, 2008): the intersection of any box of a set with the observed box contains that
@@ -32,7 +32,7 @@ cdef enum:
     STEPS_OF_A_CALL = 16384
 
 
-# 32-bit ends, as searches of large images store very many sets
+# the ends have 32 bits, as searches of large images store very many sets
 cdef struct Boxes:
     double bound
     # the newest set has the highest number, and precedes sets of equal bound
@@ -109,10 +109,11 @@ cdef class Queue:
 
 
 cdef class Search:
-    """Integral images, the queue of sets, and the boxes found."""
+    """Search for the best boxes, with integral images and the queue of sets."""
 
     cdef object _images
-    # rows of _ld numbers
+    # integral images of positive weights, of negative weights and of forbidden pixels,
+    # with rows of _ld numbers
     cdef const double* _positive
     cdef const double* _negative
     cdef const double* _forbidden
@@ -196,7 +197,8 @@ cdef class Search:
 
     cdef int _push(self, Boxes* boxes) except -1 nogil:
         """Compute the bound of a set and push the set, unless no box is allowed."""
-        # every first row is below every last row, or likewise columns: no boxes
+        # all first rows are below all last rows, or all first columns right of all last
+        # columns: the set has no box
         if (boxes.low[TOP] > boxes.high[BOTTOM]
                 or boxes.low[LEFT] > boxes.high[RIGHT]):
             return 0
@@ -236,7 +238,7 @@ cdef class Search:
 
     cdef inline double _intersection(self, double top, double bottom, double left,
                                      double right) noexcept nogil:
-        """Return the area of the observed box in another one, which may be empty."""
+        """Area of the intersection of the observed box and a box that may be empty."""
         cdef double height = (min(bottom, self._observed[BOTTOM])
                               - max(top, self._observed[TOP]))
         cdef double width = (min(right, self._observed[RIGHT])

@@ -22,7 +22,7 @@ class SearchResult(NamedTuple):
     labelings : list or ndarray
         The labelings found, the best first.
     scores : ndarray of shape (n,)
-        Their scores, which do not increase.
+        Scores of the labelings, which do not increase.
     n_visited : int
         Number of visited sets of labelings, or of paths, including results.
     complete : bool
@@ -64,9 +64,9 @@ def branch_and_bound(
         The set of all labelings, in any form that `bound` and `split` understand.
     bound : callable
         ``bound(labelings)`` is at least the score of every labeling in the set, and
-        equal to it for a set of one labeling; ``-inf`` drops the set.
+        equal to the score for a set of one labeling; ``-inf`` drops the set.
     split : callable
-        ``split(labelings)`` divides a set into smaller, disjoint ones; an empty list
+        ``split(labelings)`` divides a set into smaller, disjoint sets; an empty list
         or None means that the set has a single labeling.
     k : int, default=1
         Number of labelings.
@@ -113,8 +113,9 @@ def branch_and_bound(
         value = float(bound(labelings))
         if value != value:
             raise ValueError(f"bound({labelings!r:.80}) is NaN")
-        # A set is no better than the set it was split from. Of equal bounds the newest
-        # comes first: oldest first would search plateaus in breadth.
+        # A set is no better than the set from which it was split. Of equal bounds the
+        # newest set comes first: with the oldest first, all sets of equal bound would
+        # be split before a single labeling is found.
         return (-min(value, limit), -next(numbers), labelings)
 
     heap = [entry(root, np.inf)]

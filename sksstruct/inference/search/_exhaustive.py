@@ -26,10 +26,11 @@ class Exhaustive:
         Scores of the states of each of p variables; ``-inf`` forbids a state.
     edges : array-like of shape (n_edges, 2), default=()
         Pairs of variables; any graph.
-    pairwise : list of array-like of shape (n_states_u, n_states_v), or one of them
+    pairwise : list of array-like of shape (n_states_u, n_states_v), or one array-like
         Table of scores of each edge (u, v), or one for all edges.
     score : callable, default=None
-        ``score(labeling)`` is added to the score of each labeling; ``-inf`` forbids it.
+        ``score(labeling)`` is added to the score of each labeling; ``-inf`` forbids the
+        labeling.
     max_labelings : int, default=10**6
         Maximum number of labelings. Problems with more labelings raise an error.
 
@@ -38,7 +39,7 @@ class Exhaustive:
     labelings : ndarray of shape (n_labelings, p), int32
         All labelings, in lexicographic order.
     scores : ndarray of shape (n_labelings,)
-        Their scores.
+        Score of each labeling.
 
     Raises
     ------
@@ -77,7 +78,7 @@ class Exhaustive:
             raise ValueError(
                 f"there are {count} labelings, more than max_labelings={max_labelings}"
             )
-        # digits of the labelings' numbers: np.indices allows too few dimensions
+        # a labeling has the digits of its number: np.indices allows too few dimensions
         number = np.arange(count)
         labelings = np.empty((count, len(sizes)), dtype=np.int32)
         for v in range(len(sizes) - 1, -1, -1):
@@ -100,7 +101,7 @@ class Exhaustive:
         self._sizes, self._edges = sizes, edges
 
     def max_product(self) -> tuple[np.ndarray, float]:
-        """Best labeling and its score.
+        """Find the best labeling and its score.
 
         Returns
         -------
@@ -108,14 +109,14 @@ class Exhaustive:
             Best labeling; among several, the one with the lowest state of the last
             variable, then of the last but one, and so on.
         score : float
-            Its score.
+            Score of the labeling.
         """
         best = np.flatnonzero(self.scores == self.scores.max())
         first = best[np.lexsort(self.labelings[best].T)[0]]
         return self.labelings[first], float(self.scores[first])
 
     def topk(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best allowed labelings.
+        """Find the k best allowed labelings.
 
         Parameters
         ----------
@@ -128,14 +129,14 @@ class Exhaustive:
             Labelings, the best first. Labelings with equal scores are ordered by the
             state of their last variable, then of the last but one, and so on.
         scores : ndarray of shape (n,)
-            Their scores.
+            Scores of the labelings.
         """
         order = np.lexsort((*self.labelings.T, -self.scores))[: check_k(k)]
         order = order[self.scores[order] > -np.inf]
         return self.labelings[order], self.scores[order]
 
     def sum_product(self) -> tuple[float, list[np.ndarray], list[np.ndarray]]:
-        """Log-partition function and marginals.
+        """Compute the log-partition function and marginals.
 
         Returns
         -------
@@ -153,12 +154,12 @@ class Exhaustive:
         return log_partition, *self._means(self.labelings, weights)
 
     def max_marginals(self) -> list[np.ndarray]:
-        """Score of the best labeling with each state of each variable.
+        """Compute the score of the best labeling with each state of each variable.
 
         Returns
         -------
         max_marginals : list of ndarray of shape (n_states,)
-            Scores.
+            Scores; ``-inf`` if all labelings with the state are forbidden.
         """
         out = [np.full(size, -np.inf) for size in self._sizes]
         for v, row in enumerate(out):
@@ -166,7 +167,7 @@ class Exhaustive:
         return out
 
     def _means(self, labelings, weights):
-        """Mean parameters of a mixture of labelings."""
+        """Return node and edge marginals of labelings with probabilities `weights`."""
         nodes = [
             np.bincount(labelings[:, v], weights=weights, minlength=size)
             for v, size in enumerate(self._sizes)

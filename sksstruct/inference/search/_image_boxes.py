@@ -12,7 +12,7 @@ from sksstruct.inference.search._branch_and_bound import SearchResult
 
 
 def check_observed(observed):
-    """Check an observed box: top, left, bottom and right."""
+    """Return an observed box (top, left, bottom, right); raise if it is not a box."""
     observed = check_scores("observed", observed)
     if (
         observed.shape != (4,)
@@ -37,7 +37,7 @@ def overlaps(boxes, observed):
 
 
 def integrals(weights):
-    """Return integral images of positive and negative weights and forbidden pixels."""
+    """Return integral images of positive, of negative weights and forbidden pixels."""
     height, width = weights.shape
     forbidden = weights == -np.inf
     # forbidden pixels have an image of their own: differences of -inf would be NaN
@@ -60,7 +60,7 @@ def best_boxes(
 ) -> SearchResult:
     """Find the k boxes of an image with the highest sums of weights.
 
-    Branch and bound [1]_ finds exactly the k best, in order.
+    Branch and bound [1]_ finds exactly the k best boxes, in order.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def best_boxes(
     check_sums("weights", weights.size, weights)
     height, width = weights.shape
     boxes_in_all = height * (height + 1) * width * (width + 1) // 4
-    # at most all boxes: finding all of them counts as complete
+    # at most all boxes: a search that finds all boxes is complete
     most = min(check_k(k), boxes_in_all)
     # -1 means no limit
     limit = -1 if max_nodes is None else min(check_k(max_nodes, "max_nodes"), 2**62)
@@ -119,7 +119,7 @@ def best_boxes(
         raise ValueError(
             f"loss_weight must be finite and not negative, got {loss_weight!r}"
         )
-    # the box is not used without a loss
+    # without a loss the box is not used
     box = (0.0, 0.0, 1.0, 1.0) if observed is None else check_observed(observed)
     search = Search(integrals(weights), box, 0.0 if observed is None else loss_weight)
     # the search tests halves of sets for forbidden pixels, but not the set of all boxes

@@ -16,7 +16,7 @@ from sksstruct.inference.search._bmmf import Problem
 
 
 class Oracles:
-    """Functions of the caller, whose results are checked.
+    """Oracles given by the caller, with checks of their results.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Oracles:
         self.constrained = np.concatenate(rows)
 
     def shown(self):
-        """Return the constrained scores in the form of the caller's."""
+        """Return the constrained scores in the form of the caller's `unary`."""
         flat = self.constrained.copy()
         if self.as_array:
             return flat.reshape(len(self.rows), -1)
@@ -81,7 +81,10 @@ class Oracles:
         return table
 
     def best(self):
-        """Find a best labeling for the constrained scores, and check it."""
+        """Return a best labeling of the constrained scores, checked, and its score.
+
+        The labeling is None if the score is -inf.
+        """
         labeling, score = self.solver(self.shown())
         if not score < np.inf:
             raise ValueError(
@@ -121,14 +124,14 @@ def bmmf(
     max_marginals : callable
         ``max_marginals(unary)`` takes scores in the form of `unary`. It returns, in the
         same form, the score of the best labeling with each state of each variable.
-        Entries of ``-inf`` in its argument forbid states.
+        Entries of ``-inf`` in the argument forbid states.
     unary : ndarray of shape (p, n_states) or list of array-like of shape (n_states,)
         Scores of the states of each of p variables.
     k : int
         Number of labelings.
     max_product : callable, default=None
         ``max_product(unary)`` returns the best labeling and its score, or ``-inf`` if
-        every labeling is forbidden. With it, `max_marginals` is called less often, and
+        every labeling is forbidden. Then `max_marginals` is called less often, and
         labelings with equal scores take no more time than others.
 
     Returns
@@ -137,7 +140,7 @@ def bmmf(
         The n <= k best labelings, all different; fewer than k if fewer are allowed.
         The order of labelings with equal scores depends only on the oracles.
     scores : ndarray of shape (n,)
-        Their scores, which do not increase.
+        Scores of the labelings, which do not increase.
 
     Raises
     ------

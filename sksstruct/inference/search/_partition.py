@@ -1,8 +1,9 @@
-"""The k best labelings by a solver for the best one (Lawler, 1972).
+"""The k best labelings by a solver for the best labeling (Lawler, 1972).
 
 The set of labelings is divided into parts by the states that each variable may have;
 the best labeling of each part is known. The best labeling of all parts is removed, and
-the rest of its part is divided by the first variable whose state differs from it.
+the rest of its part is divided by the first variable whose state differs from the
+removed labeling.
 """
 
 import heapq
@@ -17,7 +18,7 @@ _CLOSE = 1e-6
 
 
 def topk_by_partition(solve, sizes, k):
-    """Find the k best labelings with a solver for the best one.
+    """Find the k best labelings with a solver for the best labeling.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def topk_by_partition(solve, sizes, k):
         labeling, score, bound = solve(allowed)
         n_solved += 1
         if score > -np.inf:
-            # of equal scores the part that was made first
+            # of equal scores, the part that was made first comes first
             heapq.heappush(
                 heap, (-score, next(numbers), labeling, bound, allowed, first)
             )
@@ -64,7 +65,8 @@ def topk_by_partition(solve, sizes, k):
     while heap and len(labelings) < k:
         value, _, labeling, bound, allowed, first = heapq.heappop(heap)
         labelings.append(labeling)
-        # an inexact solver may have left a better labeling in any part
+        # scores may rise again: an inexact solver may have missed a better labeling in
+        # a part
         scores.append(-value)
         other_bounds = [part[3] for part in heap]
         limit = -value + _CLOSE * max(1.0, abs(value))
@@ -83,7 +85,7 @@ def topk_by_partition(solve, sizes, k):
 def _divide(allowed, labeling, first):
     """Divide a part without its best labeling; variables before `first` stay fixed.
 
-    Yields the allowed states of each part, and its number of fixed variables.
+    Yields the allowed states of each part, and the number of fixed variables.
     """
     allowed = list(allowed)
     for variable in range(first, len(allowed)):
