@@ -36,7 +36,7 @@ from sksstruct.utils._memory cimport reserve, resize
 cdef inline bint is_in(const Side* side, int32_t label) noexcept nogil:
     """Whether a label of a side has a message."""
     cdef Py_ssize_t k
-    # active sets have a handful of labels: a linear search is fastest
+    # few labels have messages: a linear search is fastest
     for k in range(side.n):
         if side.labels[k] == label:
             return True
@@ -305,7 +305,7 @@ cdef class IndicatorTable:
         order.values, order.by_number = self._value, False
         order.places, order.stride = NULL, 0
         # All unvisited entries are descendants of frontier entries, and score no more.
-        # The children of the popped entry therefore replace it in the frontier.
+        # The children of the popped entry therefore take its place in the frontier.
         pop(&walk.frontier, &order)
         first_child = 2 * self._place[3 * entry + walk.kind] + 1
         for child in range(first_child, min(first_child + 2, walk.heap.size)):

@@ -134,7 +134,7 @@ cdef class PairIndex:
 
 
 def index_of(n_labels, first, second):
-    """Return a `PairIndex` that numbers the pairs in their order."""
+    """Return a `PairIndex` that numbers the pairs in the given order."""
     index = PairIndex(n_labels)
     index.extend(first, second)
     return index

@@ -30,7 +30,7 @@ cdef class SecondOrder:
     # (ld,) for each b: largest minus smallest of zero and all w(a, b, c)
     cdef double* _range
     cdef double* _rest  # (ld,) for each b: best score of prefixes without weights
-    cdef double* _row               # (ld,)
+    cdef double* _row               # (ld,) scratch
     cdef double* _maxima  # (n, ld), at (b, c): maximum over a of prefix plus w(a, b, c)
     cdef double* _minus_inf         # (ld,) constant -inf
     cdef int32_t* _listed           # (n,) labels b that are not pruned

@@ -7,7 +7,7 @@ b, c at t - 1 and t are
     alpha_t(b, c) = v(b, c) u_t(c) sum_a alpha_{t-1}(a, b) x(a, b, c)
 
 where all a without weights before b share one row of ones (`_triples.pyx`). No sum has
-negative terms, so that every sum is as exact as its terms. On the way back,
+negative terms, so that every sum is as exact as its terms. The backward recursion is
 
     beta_{t-1}(a, b) = sum_c x(a, b, c) v(b, c) u_t(c) beta_t(b, c)
 
@@ -75,7 +75,7 @@ cdef class TripleTable:
 
 
 cdef class SecondOrderSums:
-    """Log-partition and marginals, with the scratch of one thread.
+    """Sum-product on chains with triples, with the scratch of one thread.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ cdef class SecondOrderSums:
         self._add_triples()
 
     cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil:
-        """Add the marginals of pairs at t - 1 and t to those of nodes and to edges."""
+        """Add marginals of pairs at t - 1, t to `_nodes` and, weighted, to `_edges`."""
         cdef Py_ssize_t n = self._n, ld = self._ld, b, c
         for b in range(n):
             sks_axpy(ld, 1.0, self._pairs + b * ld, self._nodes + t * ld)
@@ -232,7 +232,10 @@ cdef class SecondOrderSums:
         return sks_max(n, pairs)
 
     cdef void _step_back(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
-        """Write the weights of suffixes that begin with any a at t - 2, b at t - 1."""
+        """Write the weights of suffixes that begin with each a at t - 2 and b at t - 1.
+
+        Collects the means of triples (a, b, c) in `_outer`.
+        """
         cdef Py_ssize_t n = self._n, ld = self._ld, k
         cdef Py_ssize_t first = self.table.triples.first_row[b] * ld
         cdef const int32_t* before = self.table.triples.before + b * n

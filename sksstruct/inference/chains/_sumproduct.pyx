@@ -46,7 +46,7 @@ cdef struct Chain:
     Py_ssize_t size, n_labels, ld
     const double* theta         # unary scores (size, ld)
     const EdgeTable* tables
-    Py_ssize_t step             # 1, or 0 for one table for all pairs
+    Py_ssize_t step             # 1, or 0 if all pairs share a table
 
 
 cdef struct PairMeans:
@@ -199,7 +199,7 @@ cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
             return True
         if mass < TINY:
             return False
-        # Logarithms are slow, so that one logarithm serves a product of several masses.
+        # Logarithms are slow: one logarithm of a product replaces those of its factors.
         # The product must not leave the range of doubles: the logarithm of a very small
         # mass is taken alone, and a product that becomes very large or small is reset
         # to one.
@@ -249,7 +249,7 @@ cdef bint scaled_backward(const Chain* chain, SumScratch* ws,
 
 cdef bint scaled(const Chain* chain, SumScratch* ws, double* node,
                  const PairMeans* pairs, double* log_partition) noexcept nogil:
-    """Run forward-backward on scaled messages; return False if one could underflow."""
+    """Run forward-backward on scaled messages; return False if any could underflow."""
     cdef double total, lowest
     cdef Py_ssize_t t, ld = chain.ld
     total = log_partition[0] = exponentiate_rows(chain, ws, &lowest)
@@ -282,8 +282,8 @@ cdef double backward_in_log_space(const Chain* chain, SumScratch* ws) noexcept n
     cdef const double* scores
     cdef double* after
     # Logarithms of messages neither underflow nor overflow. The backward messages are
-    # computed first: with them the forward pass multiplies transition probabilities,
-    # which are at most one.
+    # computed first, so that the factors of the forward pass are transition
+    # probabilities, which are at most one.
     for t in range(chain.size - 1, -1, -1):
         after = ws.u + t * ld
         memcpy(after, chain.theta + t * ld, n_labels * sizeof(double))
@@ -366,7 +366,7 @@ cdef int sum_product_padded(
 
 
 cdef void weigh_pairs(const Chain* chain, double* edges) noexcept nogil:
-    """Multiply the pair marginals that `scaled` has added by the exponentials."""
+    """Multiply pair marginals, as written by `scaled`, by exponentials of tables."""
     cdef Py_ssize_t t, i, cells = chain.n_labels * chain.ld
     cdef const double* ahead
     for t in range(chain.size - 1):

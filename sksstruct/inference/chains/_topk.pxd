@@ -25,9 +25,9 @@ cdef class TopK:
     cdef int32_t* _slot             # slot of each node whose list was begun, or -1
     cdef int32_t* _best  # label before each node in its best prefix; -1: unknown
     cdef int32_t* _path             # by position: labels that `_go_back` has passed
-    # A slot is the number of a node that has a list of the prefixes found so far that
-    # end in the node. Each attribute of slots has an array of its own, as `_read` needs
-    # `_list_first` only.
+    # A node has a slot once its list is begun: the list of the prefixes found so far
+    # that end in the node. Each attribute of slots has an array of its own, as `_read`
+    # needs `_list_first` only.
     cdef Py_ssize_t _n_slots, _slot_capacity, _row_capacity
     cdef Py_ssize_t* _list_first  # (slots,) index of a list's first prefix in the pool
     cdef int32_t* _list_count       # (slots,)

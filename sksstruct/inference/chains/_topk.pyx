@@ -145,7 +145,7 @@ cdef class TopK:
     # ---- one more labeling ----
 
     cdef bint _next(self) except -1 nogil:
-        """Find the next labeling: the next prefix at the node of the end."""
+        """Find the next labeling, the next prefix at the end; return if it exists."""
         cdef double score = -INFINITY
         # A next prefix needs at most one further next prefix, at the position before.
         # The missing prefixes lie on a path: walk back to the first, then forward.

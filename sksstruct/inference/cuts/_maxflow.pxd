@@ -56,7 +56,7 @@ cdef class FlowTrees:
                 and self._nodes[variable].side == SOURCE)
 
     cdef inline double _residual_of(self, Py_ssize_t arc, bint along) noexcept nogil:
-        """Residual capacity along an arc, or against it."""
+        """Residual capacity along an arc, or against the arc."""
         # without a branch, which would often be mispredicted
         cdef Py_ssize_t sister = self._arcs[arc].sister
         return self._residual[sister + along * (arc - sister)]

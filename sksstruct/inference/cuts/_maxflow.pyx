@@ -197,7 +197,7 @@ cdef class FlowTrees:
     cdef void _force(self, Py_ssize_t variable, double capacity) noexcept nogil:
         """Add terminal capacity that changes a variable's side; repair the trees."""
         cdef Py_ssize_t arc, neighbor
-        # confirmed distances are void: paths to terminals may contain the variable
+        # confirmed distances become invalid, as paths may contain the variable
         self._now += 1
         self._terminal[variable] += capacity
         # the variable's children, which stay in the tree, become orphans
@@ -226,7 +226,7 @@ cdef class FlowTrees:
                 self._nodes[variable].is_active = 0
                 continue
             # The variable stays first in the queue, as it may touch the other tree at
-            # more arcs. Each augmentation voids confirmed distances.
+            # more arcs. Each augmentation makes confirmed distances invalid.
             self._now += 1
             self._augment(joint)
             self._adopt_all()

@@ -194,8 +194,8 @@ cdef class CutKernel(FlowTrees):
         forward = 0.0 if first < 0.0 else (both if first > both else first)
         backward = both - forward
         # Start with the flow of the last problem, limited to the new capacities. The
-        # terminal capacities of both ends compensate this flow, so that the cost of
-        # every cut is right.
+        # terminal capacities of both ends compensate this flow, which therefore
+        # changes the cost of no cut.
         flow = self._flow[edge]
         flow = -backward if flow < -backward else (forward if flow > forward else flow)
         self._residual[arc] = forward - flow

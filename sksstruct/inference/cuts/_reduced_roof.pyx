@@ -166,7 +166,7 @@ cdef class LabelPairs:
         cdef PairLists graph = self.lists
         cdef Py_ssize_t label, place, code, best_code = 0, gray = 0
         cdef double score = 0.0, best = 0.0, sign
-        # all labels off: score 0
+        # the first labeling has all labels off, and score 0
         for label in range(graph.n_labels):
             fields[label] = unary[label]
         # Gray code: the lowest set bit of the count is the label that changes
@@ -505,7 +505,7 @@ cdef class ReducedRoofDual(FlowTrees):
             self._terminal[k] = -0.5 * self._budget[self._core[k]]
         for k in range(self._n_core_pairs):
             item = &self._core_pairs[k]
-            # degrees: each edge has an arc at both ends, counted at the next node
+            # numbers of arcs, in the entry of the next node: each edge has two arcs
             if doubled or item.score > 0.0:
                 self._first[item.first + 1] += 1
                 self._first[item.second + 1] += 1

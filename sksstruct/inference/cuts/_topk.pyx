@@ -37,7 +37,7 @@ cdef struct Change:
 
 
 cdef class CutSearch(BestFirst):
-    """The k best labelings of the scores that a solver has solved.
+    """Search for the k best labelings of the problem that a kernel has solved.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ cdef class CutSearch(BestFirst):
             for arc in range(self._kernel._first[variable],
                              self._kernel._first[variable + 1]):
                 neighbor = self._kernel._arcs[arc].head
-                # from the terminal outward: the arc against the direction of flow
+                # the search leads away from the terminal, against the flow
                 if (self._seen_in[neighbor] != self._round
                         and labels[neighbor] == labels[variable]
                         and residual[arc if labels[variable] else (

@@ -16,7 +16,7 @@ from sksstruct.inference.search._branch_and_bound import SearchResult
 
 
 class _Path(NamedTuple):
-    """A path: last state, score, path without this state, and completeness."""
+    """A path: last state, score, path without this state, and whether the path ends."""
 
     state: Any
     score: float

@@ -172,7 +172,7 @@ cdef class Problem(BestFirst):
         self._constrain(allowed)
         if new.stale:
             new.score = self._max_product(self.labeling(part))
-            # bounds: the part's best score, and the larger part's max-marginals
+            # bounds: the part's best score, or the larger part's max-marginal, if lower
             for entry in range(self.n_entries):
                 table[entry] = new.score
                 if larger >= 0 and bounds[entry] < new.score:

@@ -45,7 +45,7 @@ class Oracles:
         return np.split(flat, self.first[1:-1])
 
     def marginals(self):
-        """Compute max-marginals of the constrained scores, and check them."""
+        """Return the max-marginals of the constrained scores, checked and flat."""
         given = self.shown()
         table = self.oracle(given)
         # the caller's function may return anything

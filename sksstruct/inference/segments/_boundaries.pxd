@@ -10,9 +10,9 @@ cdef struct Boundaries:
     # last segment that starts at t: its share of `closed` at the last stop
     double* last
     # rows (ld,)
-    double* begun  # score of the first position in a segment of two positions or more
-    double* single      # score of the first position in a segment of one position
-    # sum of the inside scores of all later positions up to the current stop
+    double* begun  # score of position 0 in a segment of two positions or more
+    double* single      # score of position 0 in a segment of one position
+    # sum of the inside scores from the second position to the current stop
     double* inside
     double* other       # scratch: scores to merge into a row
     # backward pass: probability that the first segment continues after the current

@@ -183,7 +183,7 @@ cdef void hand_last(const Segments* given, const double* ended, double* row,
     """Distribute the probability of stops at the last position over their starts.
 
     Probabilities of segments of one position are written to a row; those of longer
-    segments are added to `opened` and `goes_on`, as by `hand_first`.
+    segments are added to `opened` and `goes_on`; see `hand_first`.
     """
     cdef Py_ssize_t size = given.size, ld = given.ld, n = given.n_labels, label, start
     cdef double share, longer

@@ -54,7 +54,8 @@ cdef double LARGE = 1e200
 cdef double FIRST = -400.0
 # Bound on sums of inside scores: larger sums would lose digits in differences.
 cdef double FAR = 1e4
-# Largest difference of the length scores of a label, and largest score of a span.
+# Largest difference of the length scores of a label, and largest absolute score of a
+# span, for which exponentials are used.
 cdef double MOST_LENGTHS = 150.0
 cdef double MOST_SPAN = 50.0
 
@@ -118,7 +119,7 @@ cdef bint load_cells(const Segments* segments, double** memory,
 
 cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
                         Cells* cells) noexcept nogil:
-    """Compute the weights of a label's lengths; return False if they differ much."""
+    """Compute the weights of a label's lengths; return False if scores differ much."""
     cdef Py_ssize_t most = segments.max_length, k, first = -1, last = -1
     cdef const double* scores = segments.lengths + label
     cdef double* ahead = cells.lengths + label * most
@@ -159,7 +160,7 @@ cdef inline double end_at(const Segments* segments, Py_ssize_t stop,
 
 
 cdef inline double weight_of(double score) noexcept nogil:
-    """Exponential of a score relative to a reference, cut off at MOST."""
+    """Exponential of a relative score; zero below LEAST, and cut off at MOST."""
     if score < LEAST:
         return 0.0
     return exp(score if score < MOST else MOST)
@@ -258,7 +259,7 @@ cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label
 
 cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                        Cells* cells) noexcept nogil:
-    """Sum the weights of a label's segments of two positions or more up to a stop."""
+    """Sum the weights of a label's segments with a stop and two or more positions."""
     cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
     cdef double* starts = cells.starts + label * segments.size
     cdef int32_t span, first = 0, last = 0
@@ -304,7 +305,7 @@ cdef bint has_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label
 cdef void sum_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                     double alone, const Prefixes* prefixes,
                     Cells* cells) noexcept nogil:
-    """Sum the weights of all segments of a label up to a stop, into `total`."""
+    """Write the sum of the weights of a label's segments with a stop to `total`."""
     cdef Py_ssize_t cell = (stop - 1) * segments.ld + label
     cells.starts[label * segments.size + stop - 2] = cells.new_terms[label]
     if not has_longer(segments, stop, label, cells):
@@ -326,7 +327,7 @@ cdef void sum_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
 
 cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* alone,
                        const Prefixes* prefixes, Cells* cells) noexcept nogil:
-    """Write log sums over the lengths of segments up to a stop to `closed`.
+    """Write to `closed` the log sums over lengths of segments that have a stop.
 
     `alone` has log weights, by label, of segments that are in no sum over lengths.
     """

@@ -21,14 +21,14 @@ cdef struct Segments:
     const double* nodes         # row of position t at nodes + t * node_step
     Py_ssize_t node_step
     Py_ssize_t[4] role_offset   # offset of the labels of each Role in that row
-    # (max_length, ld), row length - 1; -inf forbids a length. `longest` only tells
-    # loops where to stop: lengths above it are forbidden here, too.
+    # (max_length, ld), row length - 1; -inf forbids a length. Lengths above
+    # `longest`, which only tells loops where to stop, are forbidden here, too.
     const double* lengths
     # (ld,) score of each position of a segment beyond max_length, added to the score of
     # max_length; -inf or NULL forbid such segments
     const double* tail
     # lengths and tail for segments that start at the first position or stop at the
-    # last; NULL if these have no boundary scores
+    # last; NULL if such segments have no scores of their own
     const double* boundary_lengths
     const double* boundary_tail
     const double* transitions   # (n_labels, ld) from -> to
@@ -87,7 +87,7 @@ cdef inline bint is_boundary(const Segments* segments, Py_ssize_t start,
 
 cdef inline double length_score(const Segments* segments, Py_ssize_t start,
                                 Py_ssize_t stop, Py_ssize_t label) noexcept nogil:
-    """Score of the length of a segment; -inf if it is not allowed."""
+    """Score of the length of a segment; -inf if the segment is not allowed."""
     cdef Py_ssize_t over = max(stop - start - segments.max_length, 0)
     cdef Py_ssize_t cell = (stop - start - over - 1) * segments.ld + label
     cdef const double* tail = segments.tail

@@ -10,10 +10,10 @@ stops before, so that no second set of sums is needed. Probabilities sum to one 
 rounding, for scores of any size.
 
 Sums over lengths are computed by `_scaled.pyx`. If scores of lengths or spans differ
-too much, sums over lengths are computed in log space, in tables of four labels, the
-columns; exponentials are relative to the largest entry of a column. Sums over previous
-labels are products with a table of exponentials, or in log space if products could
-underflow. Segments of one position, tails (`_tails.pyx`), and first segments with
+too much, sums over lengths are computed in log space, in tables with a column for each
+of four labels; exponentials are relative to the largest entry of a column. Sums over
+previous labels are products with a table of exponentials, or in log space if products
+could underflow. Segments of one position, tails (`_tails.pyx`), and first segments with
 boundary scores are no terms of sums over lengths: `alone` has their sums.
 
 S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information
@@ -208,8 +208,8 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
         sks_logplus(n, ld, closed, sums.scaled.transitions, sums.row)
         return True
     top = sks_exp_row(n, ld, closed, weights, &low) + sums.transitions.shift
-    # if no product of nonzero factors is smaller than exp(-600), sums are exact here,
-    # and quotients in the backward pass
+    # if no product of nonzero factors is smaller than exp(-600), then sums here and
+    # quotients in the backward pass are exact
     if low + sums.transitions.low < -600.0:
         return False
     sks_scores_f64(n, NULL, weights, 1.0, sums.transitions.ahead, ld, sums.zeros,
@@ -224,8 +224,8 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
 cdef void close_alone(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
     """Write to `alone` the sums over segments that are no terms of sums over lengths.
 
-    These are segments of one position, tails, and first segments with boundary scores,
-    up to a given stop.
+    Such segments, with a given stop, have one position or a tail, or are first segments
+    with boundary scores.
     """
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t ld = segments.ld, label

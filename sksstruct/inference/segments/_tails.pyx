@@ -132,7 +132,7 @@ cdef void extend_tails(const Segments* segments, Py_ssize_t last,
 
 cdef Py_ssize_t tail_length(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                             const Tails* tails) noexcept nogil:
-    """Length of the shortest of the best segments with a tail that have a stop."""
+    """Length of the shortest best segment that has a tail and the given stop."""
     cdef Py_ssize_t last = stop - 2
     while tails.older[last * segments.ld + label] > 0.0:
         last -= 1

@@ -120,7 +120,7 @@ cdef inline double head_of(const Source* source) noexcept nogil:
 
 
 cdef inline Py_ssize_t best_head(Py_ssize_t n, const double* heads) noexcept nogil:
-    """Index of the largest score, the first of equal ones."""
+    """Index of the largest score, the first of equal scores."""
     # an indirect call to the vector kernels takes longer than a short loop
     if n < MANY:
         return best_state(n, heads)

@@ -1,7 +1,7 @@
 """Best labeling and k best labelings of forests in the memory of bound models.
 
 Messages pass once, from children to parents; labels are then read from parents to
-children. Ties are broken as by `max_product` and `max_product_topk`.
+children. Ties are broken as in `max_product` and `max_product_topk`.
 """
 
 from libc.stdint cimport int32_t

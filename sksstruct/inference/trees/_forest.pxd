@@ -8,12 +8,13 @@ cdef struct Sweep:
     # State of the two passes; `Forest._row` finds the row of a variable.
     bint sums               # whether messages are log-sum-exp, or else maxima
     double* up              # rows: own scores plus the messages of children
-    double* belief  # rows: own scores plus the parent's message, finally all messages
+    double* belief  # rows: own scores plus the parent's, finally all messages
     double* messages        # message of each variable to its parent
-    const Py_ssize_t* first_message
+    const Py_ssize_t* first_message     # offset of each variable in `messages`
     double* scratch         # rows of one parent: see `_send_down`
     double* pair_scores  # scores of each child's pairs (states, states of its parent)
-    const Py_ssize_t* first_pair    # -1 for pairs that are not scored
+    # offset of each child in `pair_scores`, -1 for pairs that are not scored
+    const Py_ssize_t* first_pair
 
 
 # final: short methods are called directly, without a virtual table

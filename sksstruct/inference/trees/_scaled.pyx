@@ -190,7 +190,7 @@ cdef bint collect(Sums* sums, const double* tables,
         if mass == 0.0:
             log_partition[0] = -INFINITY
             return True
-        # logarithms are slow: one logarithm serves a product of several scales
+        # logarithms are slow: one logarithm of a product replaces those of its factors
         if mass < 1e-100:
             log_partition[0] += log(mass)
         else:
@@ -260,7 +260,7 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
     elif not weigh(sums, sums.belief + node * ld, 1.0, sums.message + node * ld, 1.0,
                    beside, &low[child], &mass):
         return False
-    # products of the messages before each child, then of the messages after it
+    # multiply the messages before each child, then the messages after the child
     for k in range(first, last - 1):
         child, following = forest.order[k], forest.order[k + 1]
         if not weigh(sums, sums.beside + child * ld, low[child],

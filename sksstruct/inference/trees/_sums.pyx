@@ -115,7 +115,7 @@ cdef void sum_product_forest(const FlatForest* forest, double scale, double* mem
 # ---- tables ----
 
 cdef void load_table(Sums* sums, Py_ssize_t edge) noexcept nogil:
-    """Load the scaled table of an edge, and exponentiate it unless it is potts."""
+    """Load the scaled table of an edge, with exponentials unless potts."""
     cdef const FlatForest* forest = sums.forest
     if forest.potts:
         sums.agreement = sums.scale * forest.tables[edge * forest.step]
@@ -147,7 +147,7 @@ cdef void send(Sums* sums, const double* row, bint forward, double* out) noexcep
     sks_scores_f64(forest.n_labels, NULL, weights, 1.0,
                    sums.table.ahead if forward else sums.table.back, forest.ld,
                    sums.rows, out)
-    # a row of -inf has weights of zero, whose logarithms are -inf, as they should be
+    # a row of -inf has weights of zero, whose logarithms are -inf, which is right
     if high == -INFINITY:
         high = 0.0
     high += sums.table.shift
@@ -280,7 +280,7 @@ cdef void find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
     cdef double* after = sums.rows + 3 * ld
     cdef double* beside
     cdef const double* message
-    # sums of the messages before each child, then of the messages after it
+    # add the messages before each child, then the messages after the child
     for k in range(first, last):
         beside = sums.beside + forest.order[k] * ld
         message = sums.message + forest.order[k] * ld

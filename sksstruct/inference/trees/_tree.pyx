@@ -61,7 +61,7 @@ cdef class Tree:
         self._children, self._child_of = intps(first), intps(children)
 
     def _refuse_cycles(self):
-        """Raise at the first edge whose ends are connected by the edges before it."""
+        """Raise ValueError for the first edge whose ends earlier edges connect."""
         array = leaders(self.n_variables)
         cdef Py_ssize_t edge = self._find_cycle(intps(array))
         raise ValueError(
@@ -162,7 +162,7 @@ cdef Py_ssize_t leader_of(Py_ssize_t* leader, Py_ssize_t variable) noexcept nogi
 
 cdef inline void add_neighbor(Branch* branch, Py_ssize_t neighbor,
                               Py_ssize_t edge) noexcept nogil:
-    """Count a neighbor, and add it and its edge to the exclusive or."""
+    """Count a neighbor, and add the neighbor and the edge to the exclusive ors."""
     branch.child += 1
     branch.parent ^= <int32_t> neighbor
     branch.edge ^= <int32_t> edge
