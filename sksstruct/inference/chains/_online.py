@@ -125,7 +125,7 @@ class OnlineChain:
 
 
 class OnlineViterbi(OnlineChain):
-    """Best labels of a chain whose positions come one after the other.
+    """Chain whose best labels are found while its positions are added.
 
     Parameters and attributes are those of `OnlineChain`. Results are label numbers.
     With a negative lag, results are those of `sksstruct.inference.viterbi`, including
@@ -146,7 +146,7 @@ class OnlineViterbi(OnlineChain):
 
 
 class OnlineMarginals(OnlineChain):
-    """Marginals of a chain whose positions come one after the other.
+    """Chain whose marginals are computed while its positions are added.
 
     Parameters and attributes are those of `OnlineChain`. Results are rows of
     probabilities; with a negative lag, `push` returns none, and `flush` returns all.

@@ -351,7 +351,7 @@ cdef class MarginalsKernel(OnlineKernel):
         return 1
 
     def flush(self, double[:, ::1] out):
-        """Write the pending marginals; return False if no labeling may end here."""
+        """Write the pending marginals; return False if every labeling is forbidden."""
         cdef Py_ssize_t k, label
         for label in range(self._n_labels):
             self._row[1, label] = self._ends[1, label]

@@ -29,7 +29,8 @@ cdef class SecondOrder:
     cdef double* _turned
     # (ld,) for each b: largest minus smallest of zero and all w(a, b, c)
     cdef double* _range
-    cdef double* _rest  # (ld,) for each b: best score of prefixes without weights
+    # (ld,) for each b: best score of prefixes whose pair (a, b) has no weights
+    cdef double* _rest
     cdef double* _row               # (ld,) scratch
     cdef double* _maxima  # (n, ld), at (b, c): maximum over a of prefix plus w(a, b, c)
     cdef double* _minus_inf         # (ld,) constant -inf

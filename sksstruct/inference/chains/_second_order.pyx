@@ -346,7 +346,7 @@ cdef class SecondOrder:
         cdef Py_ssize_t b = self._popped[suffix].label, t = self._popped[suffix].start
         cdef Py_ssize_t c = self._popped[self._popped[suffix].next].label
         cdef const double* best = self._best + t * n * ld
-        # the part of the score that does not depend on a, except for the triple
+        # the part of the score that depends neither on a nor on the triple
         cdef double rest = (self._popped[suffix].rest + self._theta[(t + 1) * ld + c]
                             + self._table[t * self._table_step + b * ld + c]), triple
         for a in range(n):

@@ -316,8 +316,8 @@ cdef void forward_in_log_space(
     memset(node, 0, chain.size * ld * sizeof(double))
     sks_share(ld, zeros, ws.u, log_partition, 1.0, 0.0, shares, node, NULL)
     # Each label with a positive probability distributes this probability among the
-    # labels at t + 1. In log space few labels have a positive probability, as scores
-    # differ by much.
+    # labels at t + 1. Scores that need log space differ by much, so that few labels
+    # have a positive probability.
     for t in range(chain.size - 1):
         scores = table_after(chain, t).scores
         for label in range(chain.n_labels):

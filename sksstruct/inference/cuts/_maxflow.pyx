@@ -200,7 +200,7 @@ cdef class FlowTrees:
         # confirmed distances become invalid, as paths may contain the variable
         self._now += 1
         self._terminal[variable] += capacity
-        # the variable's children, which stay in the tree, become orphans
+        # the variable leaves its tree; its children stay in the tree as orphans
         for arc in range(self._first[variable], self._first[variable + 1]):
             neighbor = self._arcs[arc].head
             if self._nodes[neighbor].parent == self._arcs[arc].sister:

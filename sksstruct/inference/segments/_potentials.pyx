@@ -40,7 +40,7 @@ cdef class SegmentKernel:
         Padded rows of nodes, lengths, transitions, first, last, span scores, tail,
         boundary lengths and boundary tail; without rows where scores are missing.
     longest, first_span, span_start : ndarray, int32
-        As in `Segments`.
+        See `Segments`.
     """
 
     cdef Segments _segments
@@ -120,6 +120,6 @@ cdef class SegmentKernel:
         return segmentation_score(&self._segments, const_int32s(labeling))
 
     def indicator(self, labeling, double weight, list rows):
-        """Add a weight to all entries that sum up to the score of a labeling."""
+        """Add a weight to all entries whose sum is the score of a labeling."""
         cdef SegmentMeans means = means_of(rows)
         add_indicator(&self._segments, const_int32s(labeling), weight, &means)

@@ -44,7 +44,7 @@ cdef inline Py_ssize_t best_state_given(
 cdef inline Py_ssize_t best_state_given_potts(
     Py_ssize_t n, const double* row, double agreement, Py_ssize_t state_of_parent
 ) noexcept nogil:
-    """The lowest of the n best states, if the parent's state scores agreement more."""
+    """The lowest of the n best states, with agreement added to the parent's state."""
     cdef Py_ssize_t state, best = 0
     cdef double score, highest = -INFINITY
     for state in range(n):

@@ -203,7 +203,7 @@ cdef bint collect(Sums* sums, const double* tables,
 
 
 cdef bint distribute(Sums* sums, const double* tables, double* nodes) noexcept nogil:
-    """Second pass: messages down, and node marginals; return False on underflow."""
+    """Send messages to children, write node marginals; return False on underflow."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, child, following = 0, first
     cdef double mass
