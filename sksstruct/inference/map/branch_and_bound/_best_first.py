@@ -19,7 +19,8 @@ from sksstruct.inference.map.branch_and_bound.network import Network
 from sksstruct.inference.map.branch_and_bound.search import ROOT, DepthFirst
 
 _MOST_DEAD_ENDS = 10_000
-# Decisions stored for all open nodes; beyond this number the search is depth-first.
+# Most decisions stored for open nodes; with more, depth-first searches do not end
+# early.
 _MOST_DECISIONS = 20_000_000
 
 
@@ -90,7 +91,7 @@ class Component:
         return values
 
     def _note(self):
-        """Make the best labeling of the search the incumbent."""
+        """Make the best labeling of the search the incumbent if its cost is lower."""
         search = self.search
         if search.found and (self.cost is None or search.best_cost < self.cost):
             self.best, self.cost = self._given(search.labeling.copy()), search.best_cost
@@ -101,7 +102,8 @@ class Component:
         self.bound = self.cost if self.cost is not None else self.limit
 
     def _push(self, bound, path):
-        # order of nodes: lowest bound, deepest, oldest
+        # the heap returns the lowest bound first, then the deepest, then the oldest
+        # node
         self._count += 1
         self._n_decisions += path.length
         heapq.heappush(self._heap, (bound, -path.length, self._count, path))
@@ -158,7 +160,7 @@ class Component:
         self.bound = max(self.bound, min(least, default=self.bound))
 
     def _go_to_next(self):
-        """Restore the open node with the lowest bound; False: no open node is left."""
+        """Restore the open node with the lowest bound; False: no node is open."""
         while self._heap:
             bound, _, _, path = heapq.heappop(self._heap)
             self._n_decisions -= path.length
@@ -173,7 +175,7 @@ class Component:
         return False
 
     def _hand_out(self):
-        """End the depth-first search, and put its open nodes into the heap."""
+        """Put the open nodes of the search into the heap, unless the heap is full."""
         if self._n_decisions > _MOST_DECISIONS:
             self._dead_ends_left = _MOST_DEAD_ENDS
             return

@@ -15,18 +15,18 @@ from sksstruct.inference.map.branch_and_bound._best_first import Component
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN
 from sksstruct.inference.map.branch_and_bound.search import TreeSearch
 
-# A graph with more neighbors of an eliminated variable, or more visited pairs of
-# neighbors, has no tree of use.
+# No tree is built if an eliminated variable has more than `_MOST_NEIGHBORS` neighbors,
+# or if more than `_MOST_PAIRS` pairs of neighbors are visited.
 _MOST_NEIGHBORS, _MOST_PAIRS = 64, 4_000_000
-# Largest number of tuples of values of a separator, and of its variables.
+# Largest number of tuples of values of a separator, and of variables in a separator.
 _MOST_VALUES, _MOST_SEPARATOR = 2.0**40, 10
-# Least number of variables of a cluster and all its descendants.
+# A cluster that has fewer variables together with its descendants joins its parent.
 _LEAST_VARIABLES = 6
-# Table entries that the tree search reads before a search without clusters joins it.
+# Table entries that the tree search reads before a search without clusters begins.
 _ALONE = 5_000_000
-# Largest number of goods and nogoods in memory: some hundred MB.
+# Largest number of bounds of subproblems in memory: some hundred MB.
 _MOST_GOODS = 4_000_000
-# Largest share of the variables in one cluster for which the tree is used.
+# The tree is used if its largest cluster has at most this share of the variables.
 _LARGEST_SHARE = 0.5
 
 
@@ -45,11 +45,12 @@ def tree_of_clusters(sizes, scopes, late):
     Returns
     -------
     order : list of int, or None
-        The variables, cluster by cluster, each cluster before its descendants. None
-        if the graph has no tree of use.
+        The variables, cluster by cluster, each cluster before its descendants. None if
+        eliminated variables have too many neighbors, or the time is over.
     clusters : list of tuples (begin, own_end, end, parent, separator)
         Variables of the cluster are at `begin` to `own_end` of the order, those of its
-        descendants at `own_end` to `end`; the separator has places in the order.
+        descendants at `own_end` to `end`; `parent` is the number of the parent cluster
+        or -1, and the separator is a list of places in the order.
     """
     eliminated = _eliminate(len(sizes), scopes, late)
     if eliminated is None:
@@ -85,7 +86,7 @@ def _number(root, below, merged, around):
     while waiting:
         top, parent = waiting.pop()
         if parent == -2:
-            # all descendants of this cluster have their numbers
+            # second visit of a cluster: all its descendants have their numbers
             clusters[top][2] = len(order)
             continue
         k, own = len(clusters), [top]
@@ -106,9 +107,9 @@ def _number(root, below, merged, around):
 
 
 def _eliminate(n, scopes, late):
-    """Order of minimum fill, and the neighbors of each variable at its elimination.
+    """Return an order of minimum fill, and the neighbors of each eliminated variable.
 
-    None if there are too many neighbors, or the time is over.
+    Returns None if there are too many neighbors, or the time is over.
     """
     around = [set() for _ in range(n)]
     for scope in scopes:
@@ -116,7 +117,7 @@ def _eliminate(n, scopes, late):
             around[v].update(scope)
     for v in range(n):
         around[v].discard(v)
-    # the initial fills take this many steps, with no check of the time
+    # computing the initial fills takes this many steps, without a check of the time
     n_pairs = sum(min(len(near), len(around[u])) for near in around for u in near)
     if n_pairs > _MOST_PAIRS:
         return None
@@ -129,7 +130,7 @@ def _eliminate(n, scopes, late):
             continue
         n_pairs += len(around[v]) ** 2
         now = _fill(around, v)
-        # the fill in the heap is out of date: back with the new one
+        # the fill in the heap is out of date: push the variable with its present fill
         if now > fill:
             heapq.heappush(heap, (now, v))
             continue
@@ -147,7 +148,7 @@ def _eliminate(n, scopes, late):
 
 
 def _fill(around, v):
-    """Number of pairs of neighbors that the elimination would link."""
+    """Number of pairs of neighbors that the elimination of v would link."""
     near = around[v]
     return sum(len(near) - 1 - len(around[u] & near) for u in near) // 2
 
@@ -155,15 +156,15 @@ def _fill(around, v):
 class TreeComponent(Component):
     """The search in one component, along a tree of clusters.
 
-    A long tree search takes turns with a search without clusters, whose bounds are
-    better before the end.
+    After a while the tree search takes turns with a search without clusters, whose
+    lower bound is higher until the tree search ends.
 
     Parameters
     ----------
     order, clusters : list
-        What `tree_of_clusters` returns.
+        Order and clusters from `tree_of_clusters`.
     unaries, scopes, tables, limit, grain, start, late
-        As of `Component`.
+        As in `Component`.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class TreeComponent(Component):
         self._partner, self._memory_full = None, False
         scopes = [place[list(scope)] for scope in scopes]
         axes = [np.argsort(scope) for scope in scopes]
-        # an entry that costs the limit at the root is in no better labeling
+        # a tuple that costs the limit or more is in no labeling below the limit
         tables = [
             np.where(table >= limit, FORBIDDEN, table).transpose(axis)
             for table, axis in zip(tables, axes, strict=True)
@@ -188,7 +189,7 @@ class TreeComponent(Component):
         )
 
     def _begin(self, hint):
-        # each cluster may miss an improvement below its grain, and these add up
+        # each cluster may miss an improvement of less than a grain: the losses add up
         grain = 1 + (self.grain - 1) // len(self._clusters)
         self.search = TreeSearch(
             self.network, hint, grain, self._clusters, FORBIDDEN // 2, _MOST_GOODS
@@ -251,7 +252,7 @@ def make_component(unaries, scopes, tables, limit, grain, start, late):
     Parameters
     ----------
     unaries, scopes, tables, limit, grain, start, late
-        As of `Component`.
+        As in `Component`.
 
     Returns
     -------

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from sksstruct.inference.map.branch_and_bound._network cimport CostNetwork
 
 
-# Queue of variables without duplicates, taken from the lowest or the highest one on.
+# Queue of variables, each at most once; the lowest or the highest one is taken first.
 cdef struct Queue:
     uint8_t* waits
     Py_ssize_t n, low, high
@@ -12,14 +12,15 @@ cdef struct Queue:
 
 
 cdef class Consistency(CostNetwork):
-    # variables that lost values, whose costs rose, and whose existential support may
-    # have lost its full supports
+    # queues of variables that lost values, of variables whose costs rose, and of
+    # variables whose existential support may have lost its full supports
     cdef Queue _lost, _risen, _doubtful
+    # c0 and limit when `settle_all` checked all values; -1: check again
     cdef int64_t _settled_c0, _settled_limit
     # existential support of each variable, and the factor of the last projection
     cdef int32_t* support
     cdef readonly Py_ssize_t culprit
-    # least increase of c0 that is worth an existential projection
+    # existential projections are left out if they would raise c0 by less than this
     cdef int64_t least_gain
 
     cdef bint propagate(self) except -1 nogil

@@ -12,8 +12,8 @@ consistency. Propagation skips factors with more than `MAX_TUPLES` alive tuples.
 
 `sweep` visits all variables in their order; each collects the costs of its factors, and
 gives equal shares to the factors that contain a later variable: sequential
-tree-reweighted message passing (TRW-S) with integers. The bound of sweeps is better
-than that of EDAC, and takes more work.
+tree-reweighted message passing (TRW-S) with integers. Sweeps reach a higher c0 than
+EDAC, with more work.
 """
 
 from libc.string cimport memset
@@ -23,7 +23,8 @@ from sksstruct.utils._pointers cimport int32s, uint8s
 # Factors with more tuples wait until some values of their variables are removed.
 cdef Py_ssize_t MAX_TUPLES = 20_000
 # Largest average number of visits of a variable in one call of `propagate`; the least
-# gain of an existential projection is the distance of c0 to the limit, shifted right.
+# gain of an existential projection is the distance of c0 to the limit, shifted right by
+# LEAST_GAIN_SHIFT, plus 1.
 cdef Py_ssize_t MOST_VISITS = 32
 cdef int LEAST_GAIN_SHIFT = 16
 
@@ -79,7 +80,7 @@ cdef class Consistency(CostNetwork):
 
     cdef void focus(self, Py_ssize_t begin, Py_ssize_t own_end,
                     Py_ssize_t end) noexcept nogil:
-        """Restrict propagation to a range; the limit prunes variables up to `own_end`.
+        """Restrict propagation to a range; the limit removes values up to `own_end`.
         """
         cdef Queue* queues[3]
         cdef Py_ssize_t k
@@ -119,8 +120,8 @@ cdef class Consistency(CostNetwork):
     cdef bint propagate(self) except -1 nogil:
         """Process the queues, cheap work first; False: dead end."""
         cdef bint alive = True
-        # a limit, as ever smaller moves may never end: some full supports may be
-        # missing
+        # visits are limited, as smaller and smaller moves of costs may never end; then
+        # some full supports may be missing
         cdef Py_ssize_t visits_left = MOST_VISITS * (self.end - self.begin)
         self.least_gain = 1 + ((self.limit - self.c0) >> LEAST_GAIN_SHIFT)
         while alive:
@@ -152,7 +153,7 @@ cdef class Consistency(CostNetwork):
             return False
         self._settled_c0, self._settled_limit = self.c0, self.limit
         for variable in range(self.begin, self.own_end):
-            # `highest` is an upper bound that spares the check of most variables
+            # most variables need no check: `highest` bounds the costs of their values
             if self.highest[variable] + self.c0 >= self.limit:
                 before = self.size[variable]
                 if not self.settle(variable):
@@ -170,7 +171,8 @@ cdef class Consistency(CostNetwork):
             factor, place = self.in_factor[i], self.in_place[i]
             if self.n_tuples(factor) > MAX_TUPLES:
                 continue
-            # to decided variables, too: c0 would miss a cost left in the table
+            # project onto variables with a single value, too: otherwise c0 would miss a
+            # cost that is left in the table
             for other in range(self.scope_first[factor], self.scope_first[factor + 1]):
                 if other != place and not self._project(factor, other, False):
                     return False
@@ -182,7 +184,8 @@ cdef class Consistency(CostNetwork):
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
             factor = self.in_factor[i]
             first = self.scope_first[factor]
-            # in a factor of three or more variables, the first open one is the target
+            # the target is the first variable, except the last one, with two or more
+            # values, or else the second to last
             while (first < self.scope_first[factor + 1] - 2
                    and self.size[self.scope[first]] == 1):
                 first += 1
@@ -227,7 +230,7 @@ cdef class Consistency(CostNetwork):
             return False
         if not full or pair:
             return True
-        # project the rest back onto the other variables, earlier ones first
+        # project costs left in the factor back onto the other variables, in their order
         for k in range(self.scope_first[factor], self.scope_first[factor + 1]):
             if k != target:
                 self.minimize(factor, k, False)
@@ -236,7 +239,7 @@ cdef class Consistency(CostNetwork):
         return True
 
     cdef bint _project_least(self, Py_ssize_t target) except -1 nogil:
-        """Move `least` from a factor to the variable at a place; False: dead end."""
+        """Move the costs in `least` from a factor to a variable; False: dead end."""
         cdef Py_ssize_t variable = self.scope[target], k, value
         cdef Py_ssize_t first = self.first[variable]
         cdef int64_t before = self.size[variable], cost, most = self.too_much(variable)
@@ -268,9 +271,10 @@ cdef class Consistency(CostNetwork):
 
     cdef void _minimize_pair(self, Py_ssize_t factor, Py_ssize_t target,
                              bint full) noexcept nogil:
-        """`minimize` for two variables, which tries the last support of a value first.
+        """`minimize` for a factor of two variables.
 
-        A value whose residue (last support) still costs nothing needs no scan.
+        The residue (last support) of a value is tried first: if its cost is 0, no other
+        value is read.
         """
         cdef bint column = target > self.scope_first[factor]
         cdef Py_ssize_t source = target - 1 if column else target + 1
@@ -315,7 +319,8 @@ cdef class Consistency(CostNetwork):
             residue[value] = best
 
     cdef int _extend_pair(self, Py_ssize_t factor, Py_ssize_t target) except -1 nogil:
-        """Extend costs of the other variable into a pair, as far as `least` needs."""
+        """Extend costs of the other variable into a pair, as far as `least` requires.
+        """
         cdef bint column = target > self.scope_first[factor]
         cdef Py_ssize_t source = target - 1 if column else target + 1
         cdef Py_ssize_t variable = self.scope[target], other = self.scope[source]
@@ -329,17 +334,18 @@ cdef class Consistency(CostNetwork):
             # a value that costs nothing has no cost to extend
             if self.unary[self.first[other] + b] == 0:
                 continue
-            # the largest need of any value of the target
+            # the cost to extend: the largest that any value of the target requires
             need = 0
             self.work += self.size[variable]
             for k in range(self.size[variable]):
                 value = self.values[self.first[variable] + k]
                 cost = self.least[value]
-                # no need: the value has a support, or the projection removes it
+                # nothing required: the value has a support, or the projection removes
+                # it
                 if (cost <= 0
                         or cost + self.unary[self.first[variable] + value] >= most):
                     continue
-                # `least` less the present cost of the pair
+                # `least` minus the present cost of the tuple
                 cell = b * n_cols + value if column else value * n_cols + b
                 cost += (self.delta[self.delta_first[target] + value]
                          + self.delta[self.delta_first[source] + b]
@@ -360,7 +366,7 @@ cdef class Consistency(CostNetwork):
                 continue
             for k in range(self.size[variable]):
                 value = self.values[self.first[variable] + k]
-                # `_project` moves the unused rest back
+                # `_project` moves costs that are left in the factor back
                 cost = self.unary[self.first[variable] + value]
                 if cost > 0:
                     self.take(i, value, -cost)
@@ -379,7 +385,7 @@ cdef class Consistency(CostNetwork):
         if self.size[variable] == 1 or self._has_support(
                 variable, self.support[variable]):
             return True
-        # the sum of a value stops at the least sum so far
+        # `_cost_with_earlier` stops at the least cost so far
         for k in range(self.size[variable]):
             value = self.values[first + k]
             cost = self._cost_with_earlier(variable, value, least)
@@ -388,7 +394,7 @@ cdef class Consistency(CostNetwork):
                 self.support[variable] = value
                 if cost == 0:
                     return True
-        # a smaller gain is not worth the projections
+        # projections with a smaller gain are left out
         if least < self.least_gain:
             return True
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
@@ -401,7 +407,8 @@ cdef class Consistency(CostNetwork):
         return True
 
     cdef bint _has_support(self, Py_ssize_t variable, Py_ssize_t value) noexcept nogil:
-        """Whether a value costs nothing, and has full supports in earlier neighbors."""
+        """Whether a value costs nothing, and has full supports with earlier neighbors.
+        """
         if not (self.alive(variable, value)
                 and self.unary[self.first[variable] + value] == 0):
             return False
@@ -417,14 +424,14 @@ cdef class Consistency(CostNetwork):
         cdef const int64_t* table
         n_cols = self.first[variable + 1] - self.first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
-            # callers compare with `most` only
+            # callers use no cost of `most` or more
             if total >= most:
                 break
             factor, place = self.in_factor[i], self.in_place[i]
+            # factors with a later variable have full supports already
             if (self.scope_first[factor + 1] - self.scope_first[factor] != 2
                     or place == self.scope_first[factor]):
                 continue
-            # factors with a later neighbor have full supports already and are skipped
             other = self.scope[place - 1]
             table = self.tables[factor] + value
             moved = self.delta[self.delta_first[place] + value]
@@ -488,7 +495,8 @@ cdef class Consistency(CostNetwork):
         cdef int64_t share
         n_shares = self.in_first[variable + 1] - self.in_first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
-            # as in TRW-S: the number of chains is the larger of both directions
+            # as in TRW-S: the larger of the numbers of factors with and without a later
+            # variable
             n_later += self._continues(i, backward)
         n_shares = max(n_later, n_shares - n_later)
         if n_later == 0:

@@ -50,7 +50,7 @@ cdef class Descent:
         network.forget()
         self.depth, self._conflict = 0, -1
         self.dead = False
-        # a single propagation covers the consequences of all decisions
+        # propagation runs once, after all decisions
         for variable, values, keep in decisions:
             network.restrict(variable, const_int32s(values), len(values), keep)
             network.wake(variable)
@@ -87,7 +87,7 @@ cdef class Descent:
                     self._decide(network, variable)
                 else:
                     self._solve_leaf(network)
-            # stops at open nodes only: `open_nodes` reports their bounds
+            # the search stops at open nodes only: `open_nodes` reports their bounds
             if not self.dead and (
                     network.work > work_end or self.n_dead_ends >= dead_end_limit):
                 return True
@@ -104,7 +104,7 @@ cdef class Descent:
         return 0
 
     cdef int _decide(self, Consistency network, Py_ssize_t variable) except -1 nogil:
-        """Decide to give a variable its best value, or the better half of many."""
+        """Give a variable its best value or, if it has many values, the better half."""
         cdef Py_ssize_t depth = self.depth, n = 1
         cdef int32_t* chosen = &self._chosen[self._first[depth]]
         # removing one value of many would hardly raise the bound of the second branch
@@ -140,7 +140,8 @@ cdef class Descent:
             depth = self.depth - 1
             # decisions whose bound has reached the limit are skipped
             if self._open[depth] and self._bound[depth] < network.limit:
-                # no mark for the second branch: backtracking leaves it with its parent
+                # the second branch has no mark: backtracking to a decision above undoes
+                # both
                 self._open[depth] = False
                 variable = self._variable[depth]
                 network.undo(self._mark[depth])
@@ -154,7 +155,7 @@ cdef class Descent:
     cdef void _blame(self, Consistency network, Py_ssize_t variable) noexcept nogil:
         """Raise the weights of all variables of the factor that led to a dead end."""
         cdef Py_ssize_t i, factor = network.culprit
-        # last conflict: the next decision is on the same variable, until one succeeds
+        # last conflict: the next decisions are on this variable, until one succeeds
         self._conflict = variable
         network.forget()
         if factor < 0:
@@ -163,7 +164,7 @@ cdef class Descent:
             self._weight[network.scope[i]] += 1.0
 
     cdef Py_ssize_t _choose(self, Consistency network) noexcept nogil:
-        """Return the variable to branch on; -1: elimination solves the open ones."""
+        """Return the variable to branch on; -1: elimination finds all open values."""
         cdef Py_ssize_t n_core = self._tail.peel(network)
         cdef bint any_one = n_core < 0
         # the core is empty: all open variables can be eliminated

@@ -12,17 +12,18 @@ cdef class CostNetwork:
     # c0 is part of the cost of every labeling; labelings that cost `limit` or more are
     # not searched for
     cdef readonly int64_t c0, limit
-    # variables `begin` to `end` are searched: up to `own_end` they lose values that
-    # would raise c0 to the limit, and from there values that cost `top`; without
-    # clusters `own_end` is the number of variables, and `top` is unused
+    # variables `begin` to `end` are searched: variables before `own_end` lose values
+    # that would raise c0 to the limit, the other ones lose values that cost `top`;
+    # without clusters `own_end` is the number of variables, and `top` is unused
     cdef Py_ssize_t begin, own_end, end
     cdef int64_t top
-    # table entries read: a clock that is the same in every run
+    # number of table entries read: a measure of work that is the same in every run
     cdef readonly int64_t work
     # owner of the arrays behind the pointers
     cdef object _owned
     # values of variable v are at first[v] to first[v + 1]; the first size[v] of
-    # `values` there are alive, and `place` is the seat of each value in this list
+    # `values` there are alive, and `place` is the position (seat) of each value in this
+    # list
     cdef const Py_ssize_t* first
     cdef int32_t* values
     cdef int32_t* place

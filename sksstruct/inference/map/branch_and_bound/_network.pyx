@@ -78,7 +78,8 @@ cdef class CostNetwork:
     cdef int remove(self, Py_ssize_t variable, Py_ssize_t value) except -1 nogil:
         """Remove a value that is alive."""
         self.save(&self.size[variable])
-        # the seat behind the last alive value: restoring `size` revives the value
+        # the removed value gets the seat right after the alive values, so that
+        # restoring `size` makes it alive again
         self.size[variable] -= 1
         self._seat(variable, value, self.size[variable])
         return 0
@@ -88,7 +89,7 @@ cdef class CostNetwork:
         """Keep only the chosen values of a variable, or remove them."""
         cdef Py_ssize_t k, n_kept = 0
         self.save(&self.size[variable])
-        # kept values move to the first seats, removed ones behind the last alive value
+        # kept values move to the first seats, removed ones right after the alive values
         for k in range(n_chosen):
             if not self.alive(variable, chosen[k]):
                 continue
@@ -119,7 +120,7 @@ cdef class CostNetwork:
         """Move a cost from a factor to a value of a variable of its scope, or back."""
         cdef int64_t* delta = &self.delta[self.delta_first[place] + value]
         cdef int64_t* unary = &self.unary[self.first[self.scope[place]] + value]
-        # delta and unary cost change together, so that costs of labelings do not
+        # delta and unary cost change together, so that no labeling changes its cost
         self.save(delta)
         self.save(unary)
         delta[0] += cost
@@ -169,7 +170,7 @@ cdef class CostNetwork:
     # ---- factors of any number of variables ----
 
     cdef Py_ssize_t n_tuples(self, Py_ssize_t factor) noexcept nogil:
-        """Number of tuples of alive values, at most one million."""
+        """Number of tuples of alive values, or one million if there are more."""
         cdef Py_ssize_t i, n = 1
         for i in range(self.scope_first[factor], self.scope_first[factor + 1]):
             n *= self.size[self.scope[i]]

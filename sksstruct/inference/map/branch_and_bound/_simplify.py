@@ -6,8 +6,8 @@ import numpy as np
 
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN
 
-# Largest number of neighbors of an eliminated variable, and of entries of the new table
-# over its neighbors, by the number of neighbors.
+# Largest number of neighbors of an eliminated variable; and largest number of entries
+# of the new table over these neighbors, by the number of neighbors.
 _NEIGHBORS = 3
 _ENTRIES = {0: np.inf, 1: np.inf, 2: 40_000, 3: 200}
 
@@ -20,7 +20,7 @@ class Simplified:
     network : Network
         The network.
     scopes : list of tuples of int
-        The variables of its factors.
+        The variables of each factor of the network.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Simplified:
         self.components = self._split()
 
     def _add(self, scope, table):
-        """Add a table over a scope, reduced to the variables with several values."""
+        """Add a table without axes of decided variables; leave out tables of zeros."""
         open_ = [k for k, v in enumerate(scope) if self._sizes[v] > 1]
         table = table.reshape([table.shape[k] for k in open_])
         scope = tuple(scope[k] for k in open_)
@@ -67,7 +67,7 @@ class Simplified:
                 self._scopes_of[v].add(scope)
 
     def _eliminate(self):
-        """Eliminate variables in the order of their numbers of neighbors."""
+        """Eliminate variables with few neighbors, those with the fewest first."""
         heap = [(self._degree(v), v) for v in range(len(self._sizes))]
         heapq.heapify(heap)
         self._is_eliminated = [False] * len(self._sizes)
@@ -75,7 +75,8 @@ class Simplified:
             degree, v = heapq.heappop(heap)
             if self._is_eliminated[v]:
                 continue
-            # the degree in the heap is out of date: back with the new one
+            # the degree in the heap is out of date: push the variable with its present
+            # one
             now = self._degree(v)
             if now > degree:
                 heapq.heappush(heap, (now, v))
@@ -106,7 +107,8 @@ class Simplified:
             table = self._tables.pop(other)
             for u in other:
                 self._scopes_of[u].discard(other)
-            # tables have increasing axes, but `v` is the last axis of `total`
+            # axes of tables are in the order of variables, but `v` is the last axis of
+            # `total`
             table = np.moveaxis(table, other.index(v), -1)
             shape = [self._sizes[u] if u in other else 1 for u in scope]
             total = np.minimum(total + table.reshape(shape), FORBIDDEN)

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from sksstruct.inference.map.branch_and_bound._consistency cimport Consistency
 
 cdef enum:
-    # Largest number of open variables that elimination handles.
+    # Largest number of open variables (with two or more values) for elimination.
     MOST_OPEN = 128
 
 

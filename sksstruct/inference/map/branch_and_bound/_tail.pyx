@@ -68,7 +68,8 @@ cdef class Tail:
         return n_left
 
     cdef void _connect(self, Consistency network) noexcept nogil:
-        """Link pairs of open variables; variables of larger factors stay in the core.
+        """Link pairs of open variables; larger factors keep their variables in the
+        core.
         """
         cdef Py_ssize_t a, b, i, k, variable, factor, n, first
         # anew at every node, as the open variables differ
@@ -91,7 +92,8 @@ cdef class Tail:
                 if n == 1:
                     self._link(a, first)
                 elif n > 1:
-                    # larger factors: a degree that prevents elimination
+                    # a factor with three or more open variables: a degree that prevents
+                    # elimination
                     self._degree[a] += MOST_OPEN
 
     cdef void _link(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -99,7 +101,8 @@ cdef class Tail:
         if self._linked[a][b]:
             return
         self._linked[a][b] = self._linked[b][a] = 1
-        # degrees of variables of larger factors exceed their lists, which are not read
+        # the degree of a variable of a larger factor exceeds its list, which is not
+        # read
         if self._degree[a] < MOST_OPEN:
             self._neighbors[a][self._degree[a]] = b
         if self._degree[b] < MOST_OPEN:

@@ -7,25 +7,28 @@ import numpy as np
 from sksstruct.inference.map.branch_and_bound.network import Network
 from sksstruct.inference.map.core._written import written_out
 
-# Integer cost of the gap at the root, and a cost that forbids a tuple.
+# Integer cost of the gap between score and upper bound, and cost of a forbidden tuple.
 _RESOLUTION, FORBIDDEN = 2.0**50, 2**58
-# Costs get a finer scale if the root leaves at most this share of the limit, and all
-# tables together have at most this number of entries.
+# Costs get a finer scale if the distance of the root's c0 to its limit is at most this
+# share of `Terms.limit`, and all tables together have at most this number of entries.
 _FINER, _MOST_EXACT = 0.25, 4_000_000
-# The scale stays if the grain has more than this number of steps for each term.
+# `refine` keeps the scale if the grain exceeds this number times the number of terms.
 _FINE_ENOUGH = 64
-# A reparametrization rounds whole scores: largest acceptable loss, and estimated loss
-# in the sums of many sweeps, relative to the largest score.
+# Whole scores are reparametrized only if the estimated rounding error is at most
+# `_MOST_LOST`; sums over many sweeps are estimated to lose `_LOST` times the largest
+# score.
 _MOST_LOST, _LOST = 2.0**-10, 2.0**-38
-# Share of the gap that the bound of message passing has to close.
+# Messages are used if they lower the upper bound by more than this share of the gap.
 _LEAST_USE = 0.05
-# Sweeps end if this number of them in both directions raises the bound by at most this
-# share of its distance to the limit.
+# Sweeps end if `_PATIENCE` pairs of a forward and a backward sweep raise c0 by at most
+# the share `_LEAST_PROGRESS` of its distance to the limit.
 _PATIENCE, _LEAST_PROGRESS = 8, 0.02
 
 
 class Terms:
     """Integer costs: distances of the scores to the best score of each term.
+
+    A term is the row of scores of a variable, or the table of a factor.
 
     Costs are rounded down, so that their sums stay lower bounds.
 
@@ -47,7 +50,7 @@ class Terms:
     top : float
         Score of a labeling that costs 0: an upper bound.
     scale : float
-        Costs for each unit of score.
+        Cost of one unit of score.
     grain : int
         Labelings that are better by less than this need not be found.
     limit : int
@@ -60,15 +63,15 @@ class Terms:
     def __init__(self, problem, score, tol, messages=None, bound=np.inf):
         self.top, self.merged = 0.0, {}
         rows, scopes, tables = written_out(problem.graph)
-        # upper bound: the best score of each term, before any reparametrization
+        # upper bound before any reparametrization: the sum of the terms' best scores
         highest = sum(float(term.max()) for term in (*rows, *tables))
         lowest = score - highest
-        # messages that barely lower the bound have only spread the costs
+        # messages that lower the upper bound by too small a share of the gap are unused
         if highest - bound <= _LEAST_USE * (highest - score):
             messages = None
         terms = *rows, *tables
-        # labelings above `score` have no entry further below the best than `lowest`;
-        # the margin covers rounding errors of the sums
+        # labelings above `score` pick no entry that is below the best one of its term
+        # by more than -`lowest`; the margin allows for rounding errors of the sums
         size = sum(abs(float(term.max())) for term in terms)
         lowest *= 1.0 + 1e-6
         lowest -= 1e-12 * size
@@ -97,12 +100,14 @@ class Terms:
             self._exact = unaries, tables
 
     def _scale_by(self, moved):
-        """Set the scale, the limit and the grain."""
+        """Set scale, limit and grain; `moved`: the scores have been reparametrized."""
         gap = max(self.top - self._score, 1e-12 * max(1.0, abs(self._score)))
         self.scale = _RESOLUTION / gap
         grain = 0.25 * self._tol * self.scale
         if self.whole:
-            # powers of two keep whole scores whole; messages have rounded moved scores
+            # a power of two keeps whole scores whole; a reparametrization rounds them,
+            # so that better labelings are better by slightly less than one unit of
+            # score
             self.scale = 2.0 ** math.floor(math.log2(self.scale))
             grain = self.scale * (1.0 - 2.0 * _MOST_LOST * moved)
         self.grain = int(min(max(1.0, grain), FORBIDDEN))
@@ -111,8 +116,8 @@ class Terms:
     def refine(self, root):
         """Replace the costs by those at the root, on a finer scale.
 
-        `c0` of the root is subtracted, so that the same number of integer steps covers
-        a smaller range of scores.
+        `c0` of the root is subtracted, so that the integers span a smaller range of
+        scores.
 
         Parameters
         ----------
@@ -122,11 +127,13 @@ class Terms:
         Returns
         -------
         finer : bool
-            False if a finer scale would gain little; the costs are unchanged.
+            False if the costs are unchanged: a finer scale would gain little, or
+            `Terms` has not stored the exact costs.
         """
         if self._exact is None or root.limit - root.c0 > _FINER * self.limit:
             return False
-        # each term loses less than a step by rounding: together far below a grain
+        # rounding lowers each term by less than one, and all terms by far less than a
+        # grain
         if self.grain > _FINE_ENOUGH * (len(self.unaries) + len(self.tables)):
             return False
         values, *exported = root.export()
@@ -135,7 +142,7 @@ class Terms:
         costs, root_costs = [*self.unaries, *self.tables], [*exported[0], *exported[1]]
         for k, scope in enumerate(all_scopes):
             place = np.ix_(*(values[v] for v in scope))
-            # the exact costs, moved as the integer costs have been
+            # the exact costs, changed by the same amounts as the integer costs
             moved = exact[k][place] + (root_costs[k] - costs[k][place]) / self.scale
             excluded = (costs[k][place] >= FORBIDDEN) | (root_costs[k] >= root.limit)
             exact[k] = np.full(costs[k].shape, np.inf)
@@ -165,7 +172,7 @@ class Terms:
     def _integers(self, costs):
         """Round costs down to integers; costs above the limit become FORBIDDEN."""
         scaled = np.minimum(costs * self.scale, float(FORBIDDEN))
-        # the margin covers rounding errors in sums of scores
+        # the margin allows for rounding errors in sums of scores
         forbidden = scaled > 1.000001 * self.limit
         return np.where(forbidden, FORBIDDEN, np.floor(scaled)).astype(np.int64)
 
@@ -185,13 +192,13 @@ def _largest(scores):
 
 
 def _whole(scores, lowest):
-    """Whether all scores are whole that lie within `lowest` of the best one."""
+    """Whether all scores are whole that are at least the best one plus `lowest`."""
     high = scores[scores >= scores.max() + lowest]
     return bool((high == np.round(high)).all())
 
 
 def consistent_root(terms, limit, late):
-    """Return a consistent network, swept to a high c0; None if c0 reaches the limit.
+    """Return a consistent network with c0 raised by sweeps; None: c0 reaches the limit.
 
     Parameters
     ----------
@@ -215,7 +222,7 @@ def consistent_root(terms, limit, late):
 
 
 def sweep_until_stalled(network, late):
-    """Sweep while the bound rises by enough; False: the bound reaches the limit."""
+    """Sweep while c0 rises enough; return False if c0 reaches the limit."""
     k, before = 0, network.c0
     while not late():
         if not (network.sweep() and network.sweep(True)):

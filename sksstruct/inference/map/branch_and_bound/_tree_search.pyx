@@ -25,8 +25,9 @@ from sksstruct.inference.map.branch_and_bound._depth_first cimport Descent
 from sksstruct.utils._memory cimport reserve
 from sksstruct.utils._pointers cimport const_int32s, const_intps, int32s, int64s, intps
 
-# The limit of a repeated search of a subproblem is above its lower bound by at least
-# the gap at the root, shifted right; each repetition doubles this step, up to that gap.
+# The limit of a repeated search of a subproblem exceeds the subproblem's lower bound by
+# at least the gap at the root, shifted right by this number; each repetition doubles
+# the step, up to the gap.
 cdef int STEP_SHIFT = 10
 # A cost above all limits.
 cdef int64_t INFINITE_COST = 1 << 61
@@ -49,9 +50,9 @@ cdef struct Good:
 
 @cython.final
 cdef class Goods:
-    """Hash table of subproblems.
+    """Hash table of bounds of subproblems; keys are clusters with codes.
 
-    Goods have best values and their cost, nogoods have a lower bound only.
+    Goods have best values and their cost, nogoods only a lower bound.
     """
 
     cdef Good* goods
@@ -71,14 +72,14 @@ cdef class Goods:
         free(self._slots)
 
     cdef Py_ssize_t _slot(self, Py_ssize_t cluster, int64_t code) noexcept nogil:
-        """Return the slot of a key, or the free slot for it."""
+        """Return the slot of a cluster and a code, or a free slot for this key."""
         cdef uint64_t mixed = (<uint64_t>code + 1) * <uint64_t>0x9E3779B97F4A7C15
         cdef Py_ssize_t slot
         # the high bits depend on all bits of the key
         mixed = (mixed ^ (mixed >> 32) ^ <uint64_t>cluster) * (
             <uint64_t>0xD6E8FEB86659FD93)
         slot = <Py_ssize_t>(mixed >> 32) & (self._n_slots - 1)
-        # ends: at most half of the slots are full
+        # the loop ends, as at most half of the slots are full
         while self._slots[slot] >= 0 and (
                 self.goods[self._slots[slot]].cluster != cluster
                 or self.goods[self._slots[slot]].code != code):
@@ -114,7 +115,7 @@ cdef class Goods:
         """Store the best values of a cluster in its good."""
         reserve(<void**>&self.values, &self._values_capacity, self._n_values + n,
                 sizeof(int32_t))
-        # once for each key: best values are final
+        # called once for each good: best values are final
         memcpy(&self.values[self._n_values], values, n * sizeof(int32_t))
         good.values_begin = self._n_values
         self._n_values += n
@@ -205,7 +206,8 @@ cdef class TreeDescent(Descent):
         """Search only for labelings that cost less than a limit."""
         cdef Py_ssize_t k
         cdef int64_t part = limit
-        # a lower limit of a cluster lowers the limits of the searches below it as much
+        # a lower limit of a cluster lowers the limits of its descendants by the same
+        # amount
         for k in range(self._n_calls):
             if k:
                 part = self._call_start[k] - (
@@ -220,7 +222,7 @@ cdef class TreeDescent(Descent):
                    int64_t cluster_cost, int64_t limit) except -1 nogil:
         """Begin the search of a cluster for values that cost less than `limit`.
 
-        `cluster_cost` is the cost of the subproblem that is certain already.
+        `cluster_cost` is a lower bound on the subproblem's cost (see `_certain`).
         """
         cdef Py_ssize_t k = self._n_calls
         self._cluster[k], self._call_code[k] = cluster, code
@@ -296,7 +298,7 @@ cdef class TreeDescent(Descent):
         return code
 
     cdef int _descend(self, Consistency network) except -1 nogil:
-        """With a decided cluster: begin the search of a child, or store a leaf's cost.
+        """Begin the search of a child of a decided cluster, or store a leaf's cost.
         """
         cdef Py_ssize_t call = self._n_calls - 1, cluster = self._cluster[call], i
         cdef Py_ssize_t child, next_child = -1

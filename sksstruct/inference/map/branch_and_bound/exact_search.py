@@ -25,13 +25,13 @@ _BYTES = 64
 _MEMORY_SHARE = 0.25
 # Physical memory in bytes, assumed where the operating system does not report it.
 _MEMORY = 8e9
-# Largest table of a factor of five or more variables: each variable doubles the size.
+# Largest number of table entries of a factor of five or more variables.
 _MOST_CONDITION = 4096
-# A search that ends without a proof begins again if the gap to the upper bound is at
-# most this share of the first gap: the steps of the integer costs are then at most a
-# quarter as large.
+# A search that ends without a proof begins again if the gap between incumbent and upper
+# bound is at most this share of the gap at the start of the search: the steps of the
+# integer costs are then at most a quarter as large.
 _FINER = 0.25
-# Gap relative to the score that rounding errors explain: finer steps cannot close it.
+# Gaps of at most this share of the score are rounding errors: finer steps are useless.
 _ROUNDING = 1e-12
 # Table entries that are read between two checks of the time limit.
 _SLICE = 500_000
@@ -184,7 +184,7 @@ class ExactSearch:
         self.work += root.work
         self._reduced = reduced = Simplified(root, terms.scopes)
         del root
-        # each component may miss an improvement below its grain, and these add up
+        # each component may miss an improvement of less than a grain: the losses add up
         grain = terms.grain
         if not terms.whole:
             grain = max(1, grain // max(1, len(reduced.components)))
@@ -199,13 +199,14 @@ class ExactSearch:
         self._tighten()
 
     def _skip_grain(self, labeling):
-        """Limit the search to labelings that cost less than this one by a grain."""
+        """Limit the search to labelings that cost less than `labeling` by a grain."""
         terms = self._terms
         cost = labeling_cost(terms.unaries, terms.scopes, terms.tables, labeling)
         self._limit = min(self._limit, cost - terms.grain + 1)
 
     def _report_bound(self, cost):
-        # the search leaves out labelings that cost the limit, so it proves no more
+        # labelings that cost the limit or more are not searched: no higher bound is
+        # proved
         bound = self._terms.top - min(cost, self._limit) / self._terms.scale
         self.bound = min(self.bound, bound)
         return self.run.report_between(bound)
@@ -231,7 +232,7 @@ class ExactSearch:
             run.bound, run.status = run.score, Status.INFEASIBLE
 
     def _tighten(self):
-        """Lower the limit of each component by the bounds of the other components."""
+        """Offer a better labeling; lower each component's limit by the other bounds."""
         run, parts = self.run, self.components
         if all(part.best is not None for part in parts):
             total = sum(part.cost for part in parts) + self._reduced.constant

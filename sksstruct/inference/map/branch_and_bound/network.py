@@ -29,7 +29,7 @@ class Network(Consistency):
     c0 : int
         Lower bound on the costs.
     limit : int
-        As the parameter; a search lowers it.
+        The parameter, or the lower limit that a search has set.
     work : int
         Number of table entries read so far.
     culprit : int
@@ -45,7 +45,7 @@ class Network(Consistency):
         self.arrays = SimpleNamespace(
             first=offsets(sizes),
             unary=np.concatenate([*unaries, []]).astype(np.int64),
-            # each value begins at the seat of its own number
+            # `place` is the seat of each value in `values`: first, value k is at seat k
             values=values,
             place=values.copy(),
             size=sizes.astype(np.int64),
@@ -99,7 +99,7 @@ class Network(Consistency):
 
 
 def _index(scopes, sizes):
-    """Concatenate the scopes, and list the places and factors of each variable."""
+    """Concatenate scopes; list the places in scopes, and factors, of each variable."""
     arity = np.array([len(scope) for scope in scopes], dtype=np.intp)
     flat = np.array([v for scope in scopes for v in scope], dtype=np.intp)
     delta_first = offsets(sizes[flat])

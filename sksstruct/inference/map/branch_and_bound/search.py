@@ -14,7 +14,7 @@ from sksstruct.inference.map.core._index import offsets
 
 
 class _Labeling:
-    """The hint of a search: the best labeling found, or else values to prefer."""
+    """Methods for the hint of a search: its best labeling, or else values to prefer."""
 
     @property
     def labeling(self):
@@ -32,10 +32,10 @@ class _Labeling:
 
 
 class Path:
-    """The decisions that lead to a node, which share those above with other nodes.
+    """The decisions that lead to a node, as a linked list that nodes share in part.
 
-    A search that is left at a depth of thousands leaves as many nodes open: with a list
-    of decisions for each, some hundred of such searches would fill the memory.
+    A search that stops at a depth of thousands leaves thousands of nodes open: with a
+    list of decisions for each, some hundred of such searches would fill the memory.
 
     Parameters
     ----------
@@ -146,16 +146,16 @@ class TreeSearch(_Labeling, TreeDescent):
         Range of the cluster's own variables, end of the variables of its descendants,
         parent, and separator. A cluster comes before its descendants.
     top : int
-        A cost that no labeling has.
+        Values of descendants of the current cluster that cost this much are removed.
     most_goods : int
-        Largest number of goods and nogoods to keep.
+        Largest number of bounds of subproblems (goods and nogoods) to keep.
 
     Attributes
     ----------
     labeling, found, best_cost, n_dead_ends
-        As of `DepthFirst`.
+        As in `DepthFirst`.
     full : bool
-        Whether the search ended because the goods and nogoods reached their number.
+        Whether the search ended because it has stored `most_goods` bounds.
     """
 
     def __init__(self, network, hint, grain, clusters, top, most_goods):
@@ -216,7 +216,7 @@ def _places_below(network, begin, own_end, end, separator):
 
 
 def _flatten(lists, dtype):
-    """Concatenate lists, and return the offset of each list first."""
+    """Return the offsets of lists in their concatenation, and the concatenation."""
     return offsets([len(row) for row in lists]), np.array(
         [x for row in lists for x in row], dtype=dtype
     )
