@@ -154,7 +154,7 @@ cdef class Buckets:
                 table.scope[table.count] = window.place[variable]
                 self._saved_states[table.count] = labeling[variable]
                 table.count += 1
-        # larger factors score a labeling: try all candidates in it
+        # a larger factor scores a labeling: all candidates are written to it in turn
         for entry in range(n_entries):
             # the digits of the entry's index are the candidates
             rest = entry

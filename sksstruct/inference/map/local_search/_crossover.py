@@ -1,15 +1,16 @@
 """Crossover: the best labeling that can be combined from parts of several labelings.
 
-Final labelings of local searches are wrong in different places, each a large part of
-the graph that would have to change at once. The differences of the labelings separate
-these parts: `Cells`. If the graph of the cells is narrow, bucket elimination finds the
-best combination of the parts (Houdayer and Martin, Phys. Rev. E 64, 2001; for two
-labelings: partition crossover, Whitley et al., GECCO 2009); otherwise local search
-does, on the graph of the cells.
+At the end of local searches, labelings differ from better ones in large parts of the
+graph, each of which would have to change at once. The differences between several
+labelings separate these parts (`Cells`). If the graph of the cells is narrow, bucket
+elimination finds the best combination of the parts (Houdayer and Martin, Phys. Rev. E
+64, 2001; for two labelings: partition crossover, Whitley et al., GECCO 2009); otherwise
+local search on the graph of the cells improves the first labeling.
 
-Crossover pays on grids: after 20 CPU seconds, the labelings of six grids of 1,600 to
-6,400 variables score 0.1 to 0.9 % more with crossover. Of 21 other graphs on which it
-ran, four end with a better labeling, three with a worse one, and 14 with the same.
+Crossover is useful on grids: after 20 CPU seconds, the labelings of six grids of 1,600
+to 6,400 variables score 0.1 to 0.9 % more with crossover. Of 21 other graphs that use
+crossover, four end with a better labeling, three with a worse one, and 14 with the
+same.
 """
 
 from collections import deque
@@ -26,17 +27,17 @@ from sksstruct.inference.map.local_search.search import LocalSearch
 _KEPT = 64
 # Largest number of labelings that are combined at once.
 _MOST_PARENTS = 16
-# Cells for each variable below which twice as many labelings are combined next time.
+# With fewer cells for each variable, twice as many labelings are combined next time.
 _FEW_CELLS = 0.1
-# Cells for each variable above which half as many labelings are combined next time.
+# With more cells for each variable, half as many labelings are combined next time.
 _MANY_CELLS = 0.25
-# Largest table of a factor over its cells.
+# Largest number of entries of a factor's table over its cells.
 _MOST_ENTRIES = 4096
 # Total table entries up to which elimination finds the best combination.
 _EXACT = 2e6
-# Beyond, exact moves in this number of windows before and after annealing.
+# With more entries, exact moves in this number of windows precede and follow annealing.
 _WINDOWS = 4
-# Largest table in these windows and in annealing.
+# Largest number of entries of a table in these windows and in annealing.
 _BUDGET = 4096.0
 # Average number of visits of a cell by annealing.
 _VISITS = 40

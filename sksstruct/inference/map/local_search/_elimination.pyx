@@ -1,7 +1,7 @@
 """Joint best states of many variables by bucket elimination.
 
-R. Dechter, Bucket elimination (Artificial Intelligence 113, 1999), for a maximum. In
-the order of `EliminationOrder`, each variable is maximized out: the maxima for all
+Bucket elimination (R. Dechter, Artificial Intelligence 113, 1999) for a maximum. In the
+order of `EliminationOrder`, each variable is maximized out: the maxima for all
 states of its neighbors are a new table, and the best states are backpointers. Then the
 variables get their states in the reverse order. Variables whose tables would be too
 large have fixed states, so that the move is exact on a subgraph of bounded width given
@@ -38,7 +38,7 @@ cdef class Elimination:
         self.window = Window(problem)
         self.order = EliminationOrder(problem)
         self._buckets = Buckets(problem)
-        # `_choices` grows; `_offset` has the offset of each place in it
+        # `_choices` grows; `_offset` has the offset of each place in `_choices`
         self._chosen = np.zeros(n, dtype=np.int32)
         self._offset = np.zeros(n, dtype=np.intp)
 
@@ -62,7 +62,7 @@ cdef class Elimination:
         """
         cdef uint64_t unused = 1
         cdef int32_t[::1] variables = np.arange(problem.n_variables, dtype=np.int32)
-        # a cheap check first: with so many edges, some bucket would be too small
+        # a cheap check first: with so many edges, some variable has too many neighbors
         if problem.n_edges > 32 * problem.n_variables:
             return False
         # all or nothing: `plan` makes no random choice
@@ -76,8 +76,8 @@ cdef class Elimination:
                         double total, uint64_t* random) except? -1.0 nogil:
         """Give the variables of a window their best states; return the gain in score.
 
-        Each table has `budget` entries at most, and all tables have `total`, for which
-        some variables may have to keep their states.
+        Each table has at most `budget` entries, and all tables together at most
+        `total`; to this end some variables may keep their states.
         """
         cdef double before
         self.solved = False
@@ -86,12 +86,12 @@ cdef class Elimination:
         self.window.admit(problem, labeling)
         if not self.order.plan(problem, self.window, budget, total, False, random):
             return 0.0
-        # `value` and maximum are sums of the same tables: other scores cancel
+        # both scores of the gain are sums of the same tables: other scores cancel
         self._buckets.load(problem, self.window, self.order, labeling)
         before = self._buckets.value(problem, self.window, labeling)
         if not self._maximize(problem):
             return 0.0
-        # the labeling changes only after all failures
+        # no failure is possible from here on: change the labeling
         self._follow_choices(problem, labeling)
         self.solved = self.order.n_fixed == 0
         return self._maximum - before
@@ -118,7 +118,7 @@ cdef class Elimination:
             if table.count:
                 self._buckets.file(self.order, made)
             else:
-                # the last variable of a component: its maximum is the component's
+                # the last variable of a component: its maximum is that of the component
                 self._maximum += self._buckets.entries[table.start]
         return True
 
@@ -136,7 +136,7 @@ cdef class Elimination:
         # `plan` has ensured that the product is within the budget
         for k in range(count):
             n_entries *= candidates_at(self.window, order.neighbors[place][k])
-        # the bucket has no other places besides the eliminated one
+        # parts of the bucket are over the neighbors and the eliminated place only
         new_part = self._buckets.add(n_entries)
         table = &self._buckets.parts[new_part]
         table.count = count

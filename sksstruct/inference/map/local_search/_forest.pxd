@@ -23,7 +23,7 @@ cdef class Forest:
     cdef int32_t* _queue
     cdef int32_t* _parent
     cdef int32_t* _parent_edge
-    # by state: scores given the rest plus messages of children; a message under way
+    # by state: scores given the rest plus messages of children; workspace: one message
     cdef double* _scores
     cdef double* _message
 

@@ -52,7 +52,7 @@ cdef class Forest:
 
     cdef void condition(self, Problem problem, int32_t* labeling,
                         Py_ssize_t variable, double* out) noexcept nogil:
-        """Scores of a variable's states given all variables outside the forest."""
+        """Write a variable's scores given all variables outside the forest to `out`."""
         cdef Py_ssize_t i, edge, other
         cdef int32_t state, present = labeling[variable]
         memcpy(out, &problem.unary[problem.first[variable]],
@@ -64,7 +64,7 @@ cdef class Forest:
             if self._stamp[other] != self._move:
                 problem.add_states(edge, problem.ends[edge][0] == variable,
                                    labeling[other], out)
-        # larger factors score a labeling: try each state in it
+        # a larger factor scores a labeling: each state is written to it in turn
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             for state in range(problem.states[variable]):
                 labeling[variable] = state
@@ -81,12 +81,12 @@ cdef class Forest:
         cdef double before
         self.clear()
         _shuffle(window, size, random)
-        # random order: every variable enters some forest
+        # the order is random, so that every variable enters some of the forests
         for i in range(size):
             if not self._closes_cycle(problem, window[i]):
                 self._add_variable(problem, window[i])
         self._orient(problem, window, size)
-        # scores of the forest given the rest: terms outside cancel in the gain
+        # scores of the forest given the rest: other scores do not change
         before = self._condition_all(problem, labeling)
         self._collect_messages(problem)
         return self._read_off(problem, labeling, random) - before
@@ -167,7 +167,7 @@ cdef class Forest:
         cdef Py_ssize_t i, variable, edge
         cdef double* scores
         cdef double total = 0.0
-        # before any state changes
+        # all scores are computed before any state changes
         for i in range(self.size):
             variable = self._queue[i]
             scores = &self._scores[problem.first[variable]]

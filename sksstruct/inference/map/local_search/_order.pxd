@@ -5,7 +5,8 @@ from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.local_search._window cimport Window
 
 cdef enum:
-    # A table of more variables is beyond every budget, even if they are binary.
+    # A table over more neighbors exceeds every budget, even if all variables are
+    # binary.
     MAX_NEIGHBORS = 24
 
 # Places that share a table with a place.

@@ -21,8 +21,8 @@ cdef enum:
     WAITING = -1
     FIXED = -2
 
-# `fits` gives up if more variables remain after the leaves: each step scans all
-# remaining variables, which takes quadratic time.
+# Under `all_or_nothing`, planning fails if more variables remain after the leaves: each
+# step scans all remaining variables, which takes quadratic time.
 cdef Py_ssize_t MAX_CORE = 3000
 
 
@@ -47,8 +47,8 @@ cdef class EliminationOrder:
             raise MemoryError
         self.rank, self.order = self.n_neighbors + n, self.n_neighbors + 2 * n
         self._index = self.n_neighbors + 3 * n
-        # room for initial leaves, and two for each elimination: three or more neighbors
-        # are linked to each other and are no leaves
+        # room for n initial leaves, and for two leaves after each elimination: three or
+        # more neighbors are linked to each other and are no leaves
         self._leaves = self.n_neighbors + 4 * n
 
     def __dealloc__(self):
@@ -59,7 +59,7 @@ cdef class EliminationOrder:
                    bint all_or_nothing, uint64_t* random) noexcept nogil:
         """Order the variables of a window; return whether any can be eliminated.
 
-        Each table has `budget` entries at most, and all tables have `total`. With
+        Each table has at most `budget` entries, and all tables at most `total`. With
         `all_or_nothing` planning ends with a positive `n_fixed` as soon as a state
         would have to be fixed.
         """
@@ -105,7 +105,7 @@ cdef class EliminationOrder:
                 continue
             variable = window.variable[place]
             degree = problem.in_first[variable + 1] - problem.in_first[variable]
-            # the room of a bucket is limited
+            # a bucket has at most MAX_PARTS parts
             if (degree > 2 * MAX_NEIGHBORS
                     or not self._connect_edges(problem, window, place)
                     or not self._connect_factors(problem, window, place)):
@@ -186,7 +186,7 @@ cdef class EliminationOrder:
                 self.order[self._end] = place
                 self._index[place] = self._end
                 self._end += 1
-        # the stack of leaves makes the order of a tree without any scan
+        # with the stack of leaves, the places of a tree are ordered without a scan
         for i in range(self._end):
             if self.n_neighbors[self.order[i]] <= 1:
                 self._leaves[self._n_leaves] = self.order[i]
@@ -231,7 +231,7 @@ cdef class EliminationOrder:
         cdef Py_ssize_t largest = self.n_neighbors[self.order[worst]]
         for i in range(worst + 1, self._end):
             degree = self.n_neighbors[self.order[i]]
-            # random ties, so that repeated windows fix other variables
+            # ties are broken at random, so that repeated windows fix other variables
             if degree > largest or (degree == largest and step_random(random) & 1):
                 worst, largest = i, degree
         return worst

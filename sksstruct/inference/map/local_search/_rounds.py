@@ -23,14 +23,15 @@ _FIRST_ROUND = 512
 _MOST_FACTORS = 1_000_000
 # Largest number of variables of a window of `anneal`.
 _WIDTH = 200
-# Largest table of an exact move in such a window: larger ones are slow for a move.
+# Largest number of entries of a table of an exact move in such a window.
 _BUDGET = 512.0
 # With more states of a variable, tables are too large for exact moves of many
 # variables.
 _FEW_STATES = 8
 # Variables of the wide windows at the end of a round.
 _WIDE = 600
-# Largest table of a wide window in the first round; doubles with each round.
+# Largest number of entries of a table of a wide window in the first round; doubles with
+# each round.
 _WIDE_BUDGET = 2048.0
 # Upper limit of the doubling: larger tables take too long for their gain.
 _WIDEST_BUDGET = 65536.0
@@ -68,7 +69,7 @@ _LEAST_DELAY = 0.03
 _LEAST_STEP_DELAY = 0.3
 # Share of the first moments for rounds, which improve poor labelings quickly.
 _EARLY = 0.5
-# Largest time in seconds that this share gives.
+# Largest time in seconds that `_EARLY` gives to rounds.
 _EARLY_SECONDS = 0.3
 # Ratio of the time to visit a binary variable to the time for a larger one.
 _BINARY = 0.25
@@ -107,9 +108,9 @@ class RoundSearch:
     def keep_up(self, seconds=0.0):
         """Make rounds for a share of the time so far, if the bound is loose.
 
-        Only with a time limit: other solvers might use all of it without finding a
-        labeling. The share depends on the time passed and not on the limit, so that a
-        later limit finds all labelings that an earlier one finds.
+        Only with a time limit: other solvers might use all of the time without finding
+        a labeling. The share depends on the time passed and not on the limit, so that a
+        later limit finds all labelings that an earlier limit finds.
 
         Parameters
         ----------
@@ -163,8 +164,8 @@ class RoundSearch:
             The search ends after this much work without an improvement, in units of
             the work up to the last improvement or, if more, of some thousand visits of
             each variable. A time limit replaces this rule.
-            exact : ExactSearch, default=None
-                Branch and bound, which takes turns with the rounds until it is closed.
+        exact : ExactSearch, default=None
+            Branch and bound, which takes turns with the rounds until it is closed.
         """
         run, turns = self.run, _Turns(self.run, exact)
         while not run.late():
@@ -213,7 +214,7 @@ class RoundSearch:
 
 
 def _least_work(problem):
-    """Least visits of a search before it may end; fewer where a visit costs more."""
+    """Least number of visits before a search may end; fewer if visits take longer."""
     cost = max(1.0, problem.max_states / 8)
     cost *= max(1.0, problem.n_edges / problem.n_variables / 16) ** 1.5
     return int((30_000 * problem.n_variables + 4e6) / cost)
@@ -225,7 +226,7 @@ def _entries(run, work):
 
 
 class _Turns:
-    """Turns of branch and bound, whose length depends on their progress."""
+    """Turns of branch and bound, whose length depends on the progress of its bound."""
 
     def __init__(self, run, exact):
         self.run, self.exact, self.share = run, exact, _FIRST_TURN
@@ -248,12 +249,12 @@ class _Turns:
         speed = _BINARY if run.problem.max_states == 2 else 1.0
         exact.advance(int(speed * _entries(run, work) * self.share))
         left = exact.bound - run.score
-        # work of the turn relative to all work: rates of short and long turns compare
+        # the turn's fraction of all work so far, to compare turns of different lengths
         turn = (exact.work - before) / max(exact.work, 1)
         least, most = _LEAST_TURN, _MOST_TURN
         if run.score > score or _GOOD * (gap - left) > turn * gap:
             self.share = min(2.0 * self.share, most)
-        # without an allowed labeling, rounds have no start worth more time
+        # the share is not halved before an allowed labeling exists to start rounds from
         elif _POOR * (gap - left) < turn * gap and run.score >= run.lowest:
             self.share = max(0.5 * self.share, least)
 
@@ -272,7 +273,7 @@ class _Rounds:
         self.n_done = 0
 
     def in_time(self, work):
-        """Reduce the work to the time limit, so that annealing ends cold."""
+        """Reduce the work to the time that is left, so that annealing ends cold."""
         run = self.run
         if run.max_seconds is None or not self.rate:
             return work

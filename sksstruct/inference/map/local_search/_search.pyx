@@ -8,7 +8,7 @@ the score has fallen by more than the falling heat allows: simulated annealing w
 exact inner step.
 
 Moves change the present labeling, whose gain over the first labeling is the sum of the
-gains of all moves. A second labeling is the best so far, which users see.
+gains of all moves. Another array holds the best labeling so far, which callers see.
 """
 
 from libc.math cimport log as log_of
@@ -163,10 +163,10 @@ cdef class LocalMoves:
         Returns
         -------
         solved : bool
-            Whether all variables could change.
+            Whether no state was fixed, so that the labeling is optimal.
         """
         cdef Problem problem = self.problem
-        # a wide graph would fix many variables, at the cost of a large window
+        # in a wide graph many states would be fixed, after a long time of planning
         if not self.elimination.fits(problem, total):
             return False
         with nogil:
@@ -268,7 +268,7 @@ cdef class LocalMoves:
                double budget=0.0, Py_ssize_t width=300):
         """Alternate kicks and moves in a window while the heat falls.
 
-        The moves are exact in the window, or in some of its forests.
+        The moves are exact in the window, or in some forests of its variables.
 
         Parameters
         ----------
@@ -311,7 +311,8 @@ cdef class LocalMoves:
         """Kicks and moves in a random window, which are accepted or undone."""
         cdef Py_ssize_t limit, start, size, _k
         cdef double gain, progress, temperature, uniform
-        # ends the loop of `anneal`, even if moves visit no variable
+        # `visited` grows even if moves visit no variable, so that the loop of `anneal`
+        # ends
         self.visited += 1
         limit = min(width, 2 << random_below(&self._random, n_sizes + 1))
         start = random_below(&self._random, problem.n_variables)
@@ -381,7 +382,7 @@ cdef class LocalMoves:
             state = random_below(&self._random, n)
             if state != present and (scores[state] > scores[best] or best == present):
                 best = state
-        # losses pass here: `_anneal_once` accepts or undoes the whole step
+        # a loss is kept here: `_anneal_once` accepts or undoes the whole step
         gain = scores[best] - scores[present]
         self._labeling[variable] = best
         return gain

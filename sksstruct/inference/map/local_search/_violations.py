@@ -1,4 +1,4 @@
-"""Violations first: limits that separate constraints from scores, and search turns."""
+"""Turns of a search for few violations, and limits that tell violations from scores."""
 
 from itertools import pairwise, product
 
@@ -9,20 +9,22 @@ from sksstruct.inference.map.core._index import offsets
 from sksstruct.inference.map.core._reduce import table_ranges
 from sksstruct.inference.map.local_search.weighted import WeightedSearch
 
-# Tables with more entries in total have no limits.
+# With more table entries in total, no limits are set.
 _MOST_ENTRIES = 1e7
 # Shortfalls (best entry minus entry) are counted in classes, each class twice as large
-# as the class before. A limit needs a gap of more than this number of classes.
+# as the class before. A limit needs two successive nonempty classes whose numbers
+# differ by more than this.
 _EMPTY = 2
-# Real scores leave classes near zero empty: a gap is a limit only if this share of the
-# entries is below the gap, or in the class above it.
+# Few real scores are near zero, so that classes there are empty: a gap is a limit only
+# if this share of the shortfalls is below the gap, or in the class right above the gap.
 _THIN = 0.01
-# Number of limits that are tried, from the widest gap on.
+# Largest number of limits, one for each of the widest gaps.
 _MOST_LIMITS = 3
 # Taboo tenures: short for tight constraints, long for many similar allowed labelings.
 _TABOO = 6, 40
-# Share of the given work that a turn uses: first, least and largest share; it doubles
-# after an improvement, and halves if turns of all kinds bring none.
+# Share of the given work that a turn uses: first, least and largest share. The share
+# doubles after an improvement, and halves if no combination of limit and tenure brings
+# one.
 _FIRST_SHARE, _LEAST_SHARE, _MOST_SHARE = 0.5, 0.125, 2.0
 # A shortfall is in class frexp(shortfall)[1] + _SHIFT; exponents range from -1073
 # (least denormal number) to 1024.
@@ -141,12 +143,12 @@ class Levels:
             # the limit is the upper end of the class below the gap
             self.limits.append((float(np.ldexp(1.0, low - _SHIFT)), float(unit)))
         if not self.limits and penalty and len(used) == 1:
-            # the only shortfalls are constraints
+            # all shortfalls are violated constraints
             self.limits.append((-0.5 * penalty, 1.0))
 
 
 def _shortfalls(problem):
-    """Shortfalls of variables and tables; an empty list if there are too many."""
+    """Shortfalls of variables and tables; none if edges have weights, or too many."""
     graph = problem.graph
     dense = [table for table in graph.tables if isinstance(table, DenseTable)]
     if graph.edge_weights is not None or (

@@ -23,7 +23,7 @@ from sksstruct.utils._random cimport random_below
 
 # Largest number of variables that are compared for a step.
 cdef Py_ssize_t SAMPLE = 40
-# Number of local maxima without violations after which weights shrink, by a factor.
+# After this number of local maxima without violations, weights shrink by a factor.
 cdef Py_ssize_t FEASIBLE = 30
 cdef double SHRINK = 0.7
 # Steps until values are recomputed, as rounding errors of updates accumulate.
@@ -59,7 +59,7 @@ cdef class WeightedSteps:
     cdef double* _step_gain
     cdef Py_ssize_t _n_improving, _n_feasible
     cdef int64_t _time
-    # entries read since the last step; `_move` counts those of edges itself
+    # entries read since the last step, except those of edges that `_move` counts
     cdef double _entries_read
     # rows of an edge for the old and the new state of one end
     cdef double* _old_row
@@ -86,7 +86,7 @@ cdef class WeightedSteps:
         cdef Py_ssize_t variable
         with nogil:
             while left > 0.0:
-                # ascent; local maxima are compared with the best labeling
+                # ascend; in a local maximum, compare the labeling with the best one
                 variable = self._pick_improving(problem)
                 if variable < 0:
                     self._record(problem)
@@ -102,7 +102,7 @@ cdef class WeightedSteps:
                 left -= used
                 if problem.late(used):
                     break
-                # removes the rounding errors of incremental updates
+                # rounding errors of updates accumulate
                 if self._time % REFRESH == 0:
                     self._recompute(problem)
             self._record(problem)
@@ -189,7 +189,7 @@ cdef class WeightedSteps:
         """
         cdef double* value = &self._value[problem.first[other]]
         cdef Py_ssize_t k
-        # larger factors score a labeling: try each state in it
+        # a larger factor scores a labeling: each state is written to it in turn
         cdef int32_t present = self._labeling[other]
         self._entries_read += 4.0 * problem.states[other]
         for k in range(problem.states[other]):
@@ -200,7 +200,7 @@ cdef class WeightedSteps:
 
     @cython.final
     cdef double _recheck(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Add a factor to the violated ones, or remove it; return its present entry."""
+        """Update whether a factor is listed as violated; return its present entry."""
         cdef double entry = problem.entry_at(factor, self._labeling)
         # the same test as in `_weighted`
         cdef bint violated = self._highest[factor] - entry > self._limit
@@ -219,7 +219,7 @@ cdef class WeightedSteps:
 
     @cython.final
     cdef void _retarget(self, Problem problem, Py_ssize_t variable) noexcept nogil:
-        """Update the best other state of a variable, and the list of improving ones."""
+        """Update a variable's best other state, and the list of improving variables."""
         cdef const double* value = &self._value[problem.first[variable]]
         cdef Py_ssize_t k, best = -1, present = self._labeling[variable]
         cdef int32_t seat = self._improving_seat[variable], last
@@ -292,7 +292,7 @@ cdef class WeightedSteps:
         cdef double* new = self._new_row
         cdef double least = self._highest[edge] - self._limit
         cdef double low = self._highest[edge] - self._weight[edge]
-        # inlined for both rows: most of the time of a step
+        # `_add_edge` is inlined for both rows, which take most of the time of a step
         memset(old, 0, n * sizeof(double))
         memset(new, 0, n * sizeof(double))
         problem.add_states(edge, backward, before, old)
@@ -319,7 +319,7 @@ cdef class WeightedSteps:
                 k if self._n_improving <= SAMPLE
                 else <Py_ssize_t>random_below(&self._random, self._n_improving)]
             gain = self._step_gain[variable]
-            # the taboo check is for better steps only
+            # only steps that gain more are checked for taboo
             if best >= 0 and gain <= self._step_gain[best]:
                 continue
             if not self._is_taboo(problem, variable, self._target[variable]):

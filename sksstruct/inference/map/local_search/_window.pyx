@@ -35,7 +35,7 @@ cdef class Window:
 
     def all_states(self, Problem problem):
         """Make all states of every variable candidates."""
-        # for the whole problem: candidates outlast the windows
+        # all variables of the problem keep their candidates from window to window
         cdef Py_ssize_t variable
         for variable in range(problem.n_variables):
             self._take_all(problem, variable)

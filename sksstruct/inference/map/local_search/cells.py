@@ -26,7 +26,7 @@ class Cells(CellParts):
     first : ndarray of shape (n_cells + 1,), intp
         Offset of the states of each cell.
     labeling : ndarray of shape (first[-1],), int32
-        Index of a labeling for each state of each cell; 0 for state 0.
+        Index of the first labeling that has the state, for each state of each cell.
     n_touched : ndarray of shape (n_factors,), int32
         Number of cells in the scope of each factor, edges first.
     """
@@ -69,7 +69,8 @@ class Cells(CellParts):
         return out
 
     def unaries(self):
-        """Return the scores of each cell's states: variables, and factors in the cell.
+        """Return the scores of cells' states: sums over variables and factors of one
+        cell.
 
         Returns
         -------

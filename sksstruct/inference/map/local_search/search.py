@@ -24,7 +24,7 @@ class LocalSearch(LocalMoves):
     labeling : ndarray of shape (n_variables,), int32
         The best labeling so far.
     gain : float
-        Difference between its score and that of the first labeling.
+        Score of `labeling` minus the score of the first labeling.
     elimination : Elimination
         The exact moves in windows.
     visited : int

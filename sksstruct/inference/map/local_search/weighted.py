@@ -34,7 +34,7 @@ class WeightedSearch(WeightedSteps):
     labeling : ndarray of shape (n_variables,), int32
         The best labeling so far, by its score.
     gain : float
-        Difference between its score and that of the first labeling.
+        Score of `labeling` minus the score of the first labeling.
     n_violated : int
         Number of factors that the current labeling violates.
     """
