@@ -1,13 +1,13 @@
 """Replace mutually exclusive states by a variable for each clique.
 
-At most one state of a clique can be taken, each a state of another binary variable:
-bids for the same item, say. The local polytope of the pairwise constraints is loose: it
-contains the point with one half for each state. A new variable tells which of the
-states is taken, if any, and is linked to each of them by an edge. The local polytope
-with these edges is as tight as the clique inequality of set packing (Padberg, 1973).
-Conditions "exactly one" and "at most one" of many variables, whose tables would be too
-large for a search, are cliques that the graph states itself. Variables with more than
-two states, as in colorings, are left alone: with cliques they took longer.
+A clique is a set of states of different binary variables, at most one of which can be
+taken: bids for the same item, say. The local polytope of the pairwise constraints is
+loose: it contains the point with one half for each state. A new variable tells which of
+the states is taken, if any; edges link the new variable to the variables of the states.
+The local polytope with these edges is as tight as the clique inequality of set packing
+(Padberg, 1973). Conditions "exactly one" and "at most one" of many variables (`Logic`),
+whose tables would be too large for a search, are cliques, too. Variables with more than
+two states, as in colorings, form no cliques: solvers took longer with such cliques.
 """
 
 from itertools import combinations
@@ -16,9 +16,9 @@ import numpy as np
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 
-# Smallest clique that is replaced: smaller ones have no more pairs than new edges.
+# Smallest clique that is replaced: with fewer states there are as many pairs as edges.
 _LEAST = 4
-# Limits of the search for cliques: pairs, and visited states.
+# Limits of the search for cliques: numbers of pairs and of visited states.
 _MOST_PAIRS, _MOST_WORK = 100_000, 1_000_000
 # Conditions of at least _MANY variables become cliques, with at most _MOST_ENTRIES
 # entries of edge tables: assignments with pairwise scores are proved sooner with them
@@ -57,7 +57,8 @@ class Cliques:
             return
         self.n = len(cliques)
         self._sizes = np.array(list(map(len, cliques)))
-        # clique, place in the clique, variable and state of each member of each clique
+        # for each member of each clique: clique, place in the clique, variable and
+        # state
         self._clique = np.repeat(np.arange(self.n), self._sizes)
         self._index = np.concatenate([np.arange(size) for size in self._sizes])
         literals = np.concatenate(cliques)
@@ -88,7 +89,7 @@ class Cliques:
         return np.concatenate([labeling, clique_states])
 
     def _with_variables(self, graph, edges, factors):
-        """Return the graph with clique variables, and with some edges and factors."""
+        """Return the graph with clique variables, and the given edges and factors."""
         keys = np.stack([self._state, self._index, self._sizes[self._clique]], axis=1)
         keys, of_ends = np.unique(keys, axis=0, return_inverse=True)
         links = [_link(*key) for key in keys.tolist()]
@@ -135,7 +136,7 @@ def _joined_pairs(graph):
     cliques = _cover(pairs)
     joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
     is_gone = [pair in joined for pair in map(tuple, pairs.tolist())]
-    # cliques that share most of their pairs would enlarge the graph
+    # cliques must remove more edges than they add
     if sum(is_gone) <= sum(map(len, cliques)):
         return nothing
     return edges[is_gone], cliques
@@ -170,7 +171,7 @@ def _exclusions(graph):
 
 
 def _cover(pairs):
-    """Return cliques that cover most pairs, greedily; each covers uncovered pairs.
+    """Return greedily built cliques that contain most of the pairs of states.
 
     A search that takes too long returns the cliques found so far.
     """
@@ -187,7 +188,7 @@ def _cover(pairs):
             continue
         work += min(len(near[a]), len(near[b]))
         clique, candidates = [a, b], near[a] & near[b]
-        # number of clique members with which each candidate is in no clique yet
+        # for each candidate: number of members with which it shares no clique yet
         gain = {c: (c in uncovered[a]) + (c in uncovered[b]) for c in candidates}
         while candidates:
             work += len(candidates)
@@ -206,7 +207,7 @@ def _cover(pairs):
 
 
 def _link(state, place, size):
-    """Return the table by which a state is taken if and only if the clique says so."""
+    """Return the table that allows `state` exactly if the clique's state is `place`."""
     values = np.zeros((2, size + 1))
     values[state] = values[:, place] = -np.inf
     values[state, place] = 0.0

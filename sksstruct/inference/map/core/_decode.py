@@ -69,8 +69,8 @@ def search_promising(run, search, beliefs):
 def best_candidates(problem, scores, limit, labeling):
     """Return the `limit` states with the largest scores of each variable.
 
-    The states of a variable are at its place in the flat vector, and include its state
-    in the labeling. Variables with at most `limit` states have no entries.
+    The states of a variable begin at its offset in the flat vector, and include its
+    state in the labeling. Entries of variables with at most `limit` states are zero.
     """
     first, out = problem.arrays.first, np.zeros(len(scores), dtype=np.int32)
     for variable in np.flatnonzero(problem.arrays.states > limit).tolist():

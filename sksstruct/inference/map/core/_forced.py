@@ -28,7 +28,8 @@ class Forced:
     feasible : bool
         False if a variable has no allowed state.
     places : ndarray of shape (n_edges + n_factors,)
-        After `rest`: number of each edge and factor in the rest, or -1 if removed.
+        After `rest`: number of each edge and factor in the graph that `rest` returns,
+        or -1 if removed.
     """
 
     def __init__(self, graph):
@@ -41,15 +42,15 @@ class Forced:
         self.feasible = self._propagate()
 
     def _propagate(self):
-        """Fix variables until none is forced; return False if one has no state."""
+        """Fix variables until none is forced; False: no labeling is allowed."""
         graph, first = self._graph, self._graph.first_state
         if not graph.n_variables:
             return self.offset > -np.inf
         count = np.add.reduceat(self._scores > -np.inf, first[:-1], dtype=np.intp)
         if count.min() == 0:
             return False
-        # conditions are not reduced: their variables stay even if only one state is
-        # allowed
+        # `Logic` factors are not reduced: their variables stay even if only one state
+        # is allowed
         stays = np.zeros(graph.n_variables, dtype=bool)
         for t, _, scopes in graph.factors_by_table():
             if isinstance(graph.tables[t], Logic):
@@ -86,7 +87,10 @@ class Forced:
         self._factor_order = owner[places]
 
     def _absorb_edges(self, fixed):
-        """Add scores of fixed variables' edges to the other ends, or to the offset."""
+        """Add scores of fixed variables' edges to the other ends, or to the offset.
+
+        Returns the variables whose unary scores have changed.
+        """
         graph, first, touched = self._graph, self._graph.first_state, set()
         edges = _incident(self._edge_order, self._edge_first, fixed)
         edges = edges[self._edge_left[edges]]
@@ -108,9 +112,10 @@ class Forced:
         return touched
 
     def _absorb_factors(self, fixed):
-        """Add scores of factors with at most one free variable to it, or the offset.
+        """Move factors with at most one free variable to unary scores or the offset.
 
-        Factors with several free variables are recorded in `_reduced`.
+        Factors with several free variables are recorded in `_reduced`. Returns the
+        variables whose unary scores have changed.
         """
         graph, first, touched = self._graph, self._graph.first_state, set()
         factors = _incident(self._factor_order, self._factor_first, fixed)
@@ -181,7 +186,11 @@ class Forced:
             pair, larger = pair + is_pair, larger + (not is_pair)
 
     def _rest_of_factors(self, place):
-        """Return pairs (scope, table), scopes and tables of larger factors; tables."""
+        """Return the remaining factors: pairs, scopes and table numbers, and tables.
+
+        A pair is a scope of two variables and a table number; scopes and table numbers
+        are those of larger factors.
+        """
         graph, index, tables = self._graph, {}, []
         pairs, scopes, larger = [], [], []
         for f in np.flatnonzero(self._factor_left).tolist():

@@ -44,7 +44,7 @@ cdef class Problem:
     cdef readonly bint is_late
 
     cdef inline bint late(self, double work) except -1 nogil:
-        """Return whether time is over, after some work (in entries of tables, about).
+        """Count some work, in table entries, about; return whether the time is over.
 
         Kernels that may take long call this from time to time, and stop. Pending
         signals, such as an interrupt, are handled here.
@@ -111,7 +111,7 @@ cdef inline bint next_states(Problem problem, Py_ssize_t first, Py_ssize_t n,
                              Py_ssize_t* states) noexcept nogil:
     """Advance n variables of a scope to the next states; return False after the last.
 
-    States count like digits, the last variable fastest, as entries of tables do.
+    The last variable changes fastest, as in tables.
     """
     cdef Py_ssize_t i
     for i in range(n - 1, -1, -1):

@@ -115,7 +115,7 @@ cdef class Problem:
         return total
 
     def find_best(self, scores, labeling):
-        """Write the best state of each variable, the first of equal ones."""
+        """Write each variable's first best state to `labeling`, which must be zero."""
         cdef Py_ssize_t variable, k, first
         cdef const double* flat = const_doubles(scores)
         cdef int32_t* states = int32s(labeling)
@@ -133,8 +133,8 @@ cdef class Problem:
         cdef const TableSpec* table = &self.specs[self.table_of[edge]]
         cdef double weight = self.weight(edge)
         cdef Py_ssize_t j
-        # a loop per kind: a branch inside would be taken for every edge of every
-        # variable that a search visits
+        # one loop for each kind of table: a test inside a loop would be made for each
+        # state
         if table.kind == DENSE and backward:
             for j in range(table.rows):
                 out[j] += weight * table.data[j * table.cols + state]
@@ -166,7 +166,7 @@ cdef class Problem:
 
 
 def sort_by_counting(keys, ends, places):
-    """Write where each key stands, in increasing order.
+    """Write the positions of all keys to `places`, sorted by key.
 
     Parameters
     ----------

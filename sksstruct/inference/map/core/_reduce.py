@@ -7,7 +7,7 @@ from sksstruct.inference.map.core._cliques import Cliques
 from sksstruct.inference.map.core._forced import Forced
 from sksstruct.inference.map.core._index import offsets
 
-# Entries of a table up to which many tables are looked at together, and of a batch.
+# Tables of at most _SMALL entries are searched in batches of about _BATCH entries.
 _SMALL, _BATCH = 1024, 1_000_000
 
 
@@ -114,7 +114,7 @@ class Reduced:
         """Set the penalty and the threshold `lowest`; return minus the penalty."""
         low, high = score_range(graph, ranges)
         spread = high - low
-        # a margin above rounding errors of large scores
+        # the margin exceeds rounding errors of large scores
         margin = max(self._margin, 1e-9 * spread)
         spread += margin
         self.penalty = -spread
@@ -178,7 +178,7 @@ def _penalized(table, high, penalty):
 
 
 def _check_sums(graph):
-    """Raise if sums of scores could overflow."""
+    """Raise an error if sums of scores could overflow."""
     uses = np.zeros(len(graph.tables))
     np.add.at(uses, graph.edge_tables, np.abs(_weights(graph)))
     np.add.at(uses, graph.factor_tables, 1.0)
@@ -226,7 +226,7 @@ def score_range(graph, ranges=None):
 
 
 def table_ranges(tables):
-    """Smallest and largest finite scores of tables, of many small ones together.
+    """Return the smallest and largest finite scores of tables.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def table_ranges(tables):
     ranges : ndarray of shape (2, n_tables)
         Smallest and largest finite score of each table; zeros where none is finite.
     infinite : ndarray of bool of shape (n_tables,)
-        Whether a table has an entry of -inf. Conditions do not count.
+        Whether a table has an entry of -inf; false for `Logic`.
     """
     ranges = np.zeros((2, len(tables)))
     infinite = np.zeros(len(tables), dtype=bool)

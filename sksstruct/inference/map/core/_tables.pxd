@@ -58,7 +58,7 @@ cdef inline double entry_of(const TableSpec* table, Py_ssize_t row,
 
 cdef inline bint holds(const TableSpec* table, Py_ssize_t n_true,
                        Py_ssize_t last) noexcept nogil:
-    """Whether a condition holds with n_true true literals, the last of them or not."""
+    """Whether a condition holds for `n_true` true literals; is the last one true?"""
     if table.condition == XOR:
         return n_true == 1
     if table.condition == ATMOSTONE:

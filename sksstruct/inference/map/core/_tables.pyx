@@ -1,7 +1,6 @@
 """Messages through the tables of edges, by an algorithm for each kind of table.
 
 A message is a max-plus product, out(x_v) = max_{x_u} a(x_u) + w t(x_u, x_v), where a
-are the incoming scores, t is the table and w the weight of the edge. With Potts tables
 are the incoming scores, t is the table and w the weight of the edge. Messages of Potts
 tables and of truncated linear or quadratic tables take linear time (Felzenszwalb and
 Huttenlocher, Efficient belief propagation for early vision, 2006). Through large dense
@@ -43,7 +42,7 @@ cdef int specify(TableSpec* spec, tuple table, Py_ssize_t n_uses) except -1:
     # only edges send messages: tables without edges need no preparation
     if spec.kind != DENSE or not spec.rows or not n_uses:
         return 0
-    # a table of two states gains nothing as a Potts table
+    # a table of two states is no faster as a Potts table
     if not (spec.rows == spec.cols > 2 and _becomes_potts(spec)):
         _store_extremes(spec, n_uses)
     return 0
@@ -69,7 +68,7 @@ cdef int _store_extremes(TableSpec* spec, Py_ssize_t n_uses) except -1:
     resize(<void**>&spec.row_high, (n + spec.cols) * sizeof(double))
     spec.col_high = spec.row_high + n
     sks_extremes(n, spec.cols, spec.data, spec.row_high, spec.col_high)
-    # the comparison costs about as much as a few messages, and must pay off
+    # the comparison takes about as long as a few messages: not for tables of few uses
     spec.symmetric = n_uses > 4 and n == spec.cols
     if spec.symmetric:
         for i in range(n):
@@ -125,8 +124,8 @@ cdef void _all_pairs(const TableSpec* table, double weight, const double* incomi
 
 cdef void _potts(Py_ssize_t n_states, double agree, double differ,
                  const double* incoming, double* out) noexcept nogil:
-    """Message of a Potts table: agree with the state, or differ from the best other."""
-    # the best other state is the best of all, or the second best for the best itself
+    """Message of a Potts table: the better of the same state and the best other one."""
+    # the best other state is the best state, or for the best state the second best one
     cdef Py_ssize_t i, best = 0
     cdef double second = -INFINITY, other, same
     for i in range(1, n_states):
@@ -215,7 +214,7 @@ cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
 cdef void _pruned(const TableSpec* table, double weight, bint backward,
                   const double* incoming, double* out,
                   Scratch* scratch) noexcept nogil:
-    """Message of a large dense table, without senders that cannot change it."""
+    """Message of a large dense table, without senders that cannot change `out`."""
     cdef Py_ssize_t n_senders = table.cols if backward else table.rows
     cdef Py_ssize_t n_receivers = table.rows if backward else table.cols
     # rows of a symmetric table equal its columns, and are contiguous
@@ -224,7 +223,7 @@ cdef void _pruned(const TableSpec* table, double weight, bint backward,
     cdef double lowest
     best = _bound_senders(n_senders, weight, incoming,
                           table.col_high if backward else table.row_high, scratch)
-    # a further sender must exceed the least message of the best sender
+    # other senders count only if their bounds exceed the least message of the best one
     if by_column:
         lowest = _send_column(table, weight, best, incoming[best], out)
     else:
@@ -320,7 +319,7 @@ cdef inline void _raise_rows(const TableSpec* table, double weight,
             if upper_bound[senders[k]] > upper_bound[senders[best]]:
                 best = k
         i = senders[best]
-        # the least of `out` exceeds all remaining upper bounds
+        # no remaining upper bound exceeds the least of `out`
         if upper_bound[i] <= lowest:
             return
         lowest = sks_row_raise(n_receivers, incoming[i], weight,

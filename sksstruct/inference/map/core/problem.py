@@ -48,7 +48,7 @@ class MAPProblem(Problem):
         Returns
         -------
         score : float
-            Its score, with penalties instead of -inf.
+            Score of the labeling, with penalties instead of -inf.
         """
         return self.score_of(np.ascontiguousarray(labeling, dtype=np.int32))
 

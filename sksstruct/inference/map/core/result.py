@@ -16,7 +16,7 @@ class MAPResult:
     labeling : ndarray of shape (n_variables,), intp
         State of each variable.
     score : float
-        Its score; -inf if the labeling is forbidden.
+        Score of the labeling; -inf if the labeling is forbidden.
     bound : float
         Upper bound on the score of every labeling; inf if the method has none.
     marginals : list of ndarrays of shape (n_states[i],), or None

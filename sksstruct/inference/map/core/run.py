@@ -23,9 +23,9 @@ class MAPRun(Progress):
     max_iter : int
         Maximum number of iterations.
     max_seconds : float or None
-        Seconds.
+        Time limit in seconds; None: no limit.
     rng : RandomState
-        Random choices.
+        Source of random choices.
     offset : float, default=0.0
         Number that is added to scores before they are reported to the user.
     verbose : int, default=0
@@ -60,7 +60,7 @@ class MAPRun(Progress):
         self.messages = None
         # the graph with scores of -inf, and without the variables of cliques
         self.plain = problem.graph
-        # returns the run for local search, which moves faster without cliques
+        # returns the run for local search, which is faster on the graph without cliques
         self.without_cliques, self.n_cliques = lambda: self, 0
         self._next_line = 0.0
 
@@ -104,7 +104,7 @@ class MAPRun(Progress):
         """Return whether the best labeling's score is within `tol` of the bound."""
         if self.score == -np.inf:  # no labeling was offered
             return False
-        # a penalty is a violated constraint, which no tolerance covers
+        # a labeling with a penalty is not optimal while the bound allows one without
         if self.score < self.lowest <= self.bound:
             return False
         scale = max(1.0, abs(self.score + self.offset))

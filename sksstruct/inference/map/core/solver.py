@@ -16,8 +16,8 @@ from sksstruct.inference.map.core.run import COLUMNS, MAPRun, WithoutCliques
 from sksstruct.utils._parameters import COUNT, NON_NEGATIVE, Parameters, random_source
 from sksstruct.utils.progress import Status, Trace
 
-# Time that completing a result may take, over that of setting up the problem, and over
-# the time limit.
+# Time reserved for completing a result: share of the time of setting up the problem,
+# and largest share of the time limit.
 _COMPLETION, _COMPLETION_MOST = 0.4, 0.08
 # Relative rounding error of a sum of scores, whatever the order of addition.
 _ROUNDING = 1e-13
@@ -105,7 +105,7 @@ class MAPSolver(Parameters):
             lowest = max(lowest, np.nextafter(graph.must_exceed, np.inf))
         problem, limit = MAPProblem(reduced.graph, reduced.penalty), max_seconds
         if limit is not None:
-            # what follows the run takes a share of the time that came before it
+            # completing the result takes a share of the time of setting up the problem
             setup = time.perf_counter() - started
             limit -= min(_COMPLETION * setup, _COMPLETION_MOST * limit)
         run = MAPRun(
@@ -173,7 +173,7 @@ def _complete(run, reduced):
 
 
 def _rounding(reduced):
-    """Return the rounding error of a total score, or of a bound."""
+    """Return a bound on the rounding error of a total score, or of a bound."""
     sizes = *score_range(reduced.plain), reduced.offset, reduced.given.must_exceed
     return _ROUNDING * max(map(abs, sizes))
 
