@@ -103,7 +103,7 @@ cdef class BinaryState:
     # ---- steps 1, 2 and 4: activation ----
 
     def activate(self, Py_ssize_t variable):
-        """Activate a variable; return its inactive edges to active variables."""
+        """Activate a variable; return its newly active edges, to active variables."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t i, edge
         # edges between active variables are always active
@@ -167,8 +167,8 @@ cdef class BinaryState:
         for variable in range(problem.n_variables):
             if not self._is_active[variable]:
                 continue
-            # the clipped mean over its edges; without edges the sign of its score
-            # decides
+            # the mean over active edges, clipped to [0, 1]; without active edges the
+            # sign of the score decides
             degree = self._degree[variable]
             if degree:
                 x = min(1.0, max(0.0, self._sum[variable] / (self.rho * degree)))
@@ -236,12 +236,12 @@ cdef class BinaryState:
         return total
 
     cdef double _cover_attraction(self, Problem problem) noexcept nogil:
-        """Return inactive edges' terms in the bound, reduced by payments of the ends.
+        """Return the terms of inactive edges in the bound, lowered by multipliers.
 
         With multipliers mu_u, mu_v >= 0, mu_u + mu_v <= c_f, an inactive edge adds c_f
-        - mu_u - mu_v to the bound. Its ends add nothing as long as being on costs them
-        more than they pay, as is usual for inactive edges. The multipliers need not be
-        stored.
+        - mu_u - mu_v to the bound. An end whose sum is negative may take a multiplier
+        of up to minus its sum without adding to the bound. `_sum` contains the
+        multipliers on return; they are not stored otherwise.
         """
         cdef Py_ssize_t edge, side, end
         cdef double total = 0.0, uncovered, paid
@@ -260,7 +260,8 @@ cdef class BinaryState:
     def flip(self, labeling, gains):
         """Flip the variable with the largest gain until no flip gains.
 
-        `gains` has the gain of switching each variable on, alone; flips update it.
+        `gains` has the gain of switching on each variable alone; on return, the gain
+        given the states of its neighbors.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, best
@@ -305,10 +306,10 @@ cdef Py_ssize_t _best_flip(Py_ssize_t n, const int32_t* states,
 
 cdef double solve_edge(double a, double b, double c, double* first,
                        double* second) noexcept nogil:
-    """Minimize (u - a)^2 / 2 + (v - b)^2 / 2 - c y(1, 1); u, v and y(1, 1).
+    """Minimize (u - a)^2 / 2 + (v - b)^2 / 2 - c y(1, 1); return y(1, 1).
 
-    Over the marginals of an edge: u, v and y(1, 1) are P(x_u = 1), P(x_v = 1) and
-    P(x_u = x_v = 1).
+    Over the marginals of an edge: u, v and y(1, 1) are P(x_u = 1), P(x_v = 1) and P(x_u
+    = x_v = 1). Writes u and v to `first` and `second`.
     """
     cdef double flipped, joint
     if c < 0.0:

@@ -4,7 +4,7 @@ X. Huang et al. (2017), Section 3.2. The descent of entry (j, k) of y_f is theta
 - d_uf(j) - d_vf(k), where the gradients d are zero for states without a slot. There are
 four kinds of entries: active ones; pairs of states with slots; pairs with one slot, for
 which sorted lists have the best partner; and pairs without slots, of which the best by
-the lists suffices. They are searched in this order, each kind as far as it may contain
+the lists suffices. The kinds are searched in this order, each as far as it may contain
 a better entry than the best so far. The ends u and v of the edge are sides 0 and 1.
 """
 
@@ -41,7 +41,8 @@ cdef class EntrySearch:
     cdef int run(self, SlotState state, Problem problem, Py_ssize_t edge,
                  const double* first, const double* second,
                  Search* search) except -1 nogil:
-        """Find the largest theta_f(j, k) - first(j) - second(k), gradients by slot."""
+        """Write the entry of largest theta_f(j, k) - first(j) - second(k) to `search`.
+        """
         cdef Py_ssize_t side, variable
         search.table_index = problem.table_of[edge]
         search.table = &problem.specs[search.table_index]
@@ -83,7 +84,7 @@ cdef class EntrySearch:
         for i in range(search.n_slots[0]):
             row, first = search.state[0][i], search.gradient[0][i]
             high = weight * table.row_high[row] - first if search.bounded else INFINITY
-            # most rows end at once
+            # most rows are skipped
             if high - low <= search.best:
                 continue
             for k in range(n):

@@ -11,7 +11,8 @@ cdef class HigherSearch:
     cdef readonly Py_ssize_t looked_up
     # namespace that owns all arrays
     cdef object _owned
-    # of each table: offset of its entries in _order, by score, and their number
+    # by table: offset in `_order` of its entries, sorted by score, and number of
+    # entries
     cdef const Py_ssize_t* _begin
     cdef const Py_ssize_t* _size
     cdef const int32_t* _order

@@ -147,7 +147,7 @@ cdef class HigherSearch:
             gain += self._turn_on(top, table, states)
         if has_output:
             gain += self._turn_on(n_inputs, table, states)
-            # with the output off, all inputs are off
+            # if the output is off, all inputs are off, too
             if gain <= 0.0:
                 for i in range(arity):
                     states[i] = 1 if table.data[i] else 0

@@ -58,7 +58,7 @@ cdef class SlotState:
 
 cdef inline Py_ssize_t find_entry(const Active* active,
                                   const int32_t* slots) noexcept nogil:
-    """Index of the active entry with some slots; -1 if there is none."""
+    """Index of the active entry with the given slots; -1 if there is none."""
     cdef Py_ssize_t k, i
     # active entries are few: a linear search is faster than an index
     for k in range(active.count):

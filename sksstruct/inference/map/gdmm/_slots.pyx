@@ -1,7 +1,6 @@
 """Sparse marginals and multipliers of a graph, by slots.
 
-Each variable has a list of states that have mattered to it, its slots. All vectors of
-the variable and of its factors have an entry per slot and are zero elsewhere, so that
+Each variable has a list of slots: states that have become relevant. All vectors of
 they are short and dense (Huang et al., 2017, Section 3.2). The marginals y_f of a
 factor are zero except for active entries, each a combination of slots of its variables.
 """
@@ -30,7 +29,7 @@ cdef class SlotState:
         self._slot, self._by_score = int32s(arrays.slot), const_int32s(arrays.by_score)
         self._next_rank, self._n_slots = int32s(arrays.next), int32s(arrays.n_slots)
         self._capacity = int32s(arrays.capacity)
-        # zeroed: realloc and free accept NULL for arrays that are not allocated yet
+        # zeroed: realloc and free accept NULL for arrays that have not been allocated
         self._state = <int32_t**>calloc(max(1, n), sizeof(int32_t*))
         self._x = <double**>calloc(max(1, n), sizeof(double*))
         self._ends = <End*>calloc(max(1, self._n_ends), sizeof(End))
@@ -106,7 +105,7 @@ cdef class SlotState:
             resize(<void**>&end.mu, capacity * sizeof(double))
             resize(<void**>&end.marginal, capacity * sizeof(double))
         self._reserve_scratch(capacity)
-        # last: if any allocation failed, the old capacity holds
+        # last: if any allocation failed, the old capacity remains valid
         self._capacity[variable] = capacity
         return 0
 
@@ -140,7 +139,7 @@ cdef class SlotState:
             resize(<void**>&self._gradient[i], 2 * size * sizeof(double))
         resize(<void**>&self._work, 2 * size * sizeof(double))
         resize(<void**>&self._sorted, 2 * size * sizeof(double))
-        # last: if any allocation failed, the old size holds
+        # last: if any allocation failed, the old size remains valid
         self._scratch_size = 2 * size
         return 0
 
@@ -171,7 +170,7 @@ cdef class SlotState:
                     self._x[variable][k])
 
     def read_multipliers(self, Py_ssize_t place, out):
-        """Write the multipliers of the end at a position of the scopes into zeros."""
+        """Write the multipliers of the end at `place` to an array of zeros."""
         cdef double* multipliers = doubles(out)
         cdef Py_ssize_t k, variable = self.problem.scope[place]
         for k in range(self._n_slots[variable]):

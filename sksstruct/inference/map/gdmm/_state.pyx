@@ -60,15 +60,16 @@ cdef class GreedyState(SlotState):
 
     cdef bint _update_factor(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
-        """Search (8) and step (6) for one factor; return whether it moved."""
+        """Search (8) and step (6) for one factor; return whether another step may help.
+        """
         cdef Active* active = &self._active[factor]
         cdef double step_square
         self._find_gradient(problem, factor)
         self._search_entry(problem, factor, False)
-        # even if the entry is no better than the active ones: the step will then remove
-        # it
+        # an entry that is no better than the active ones is activated, too: the step
+        # removes it again
         self._activate_entry(problem, factor)
-        # the value of a single entry is 1
+        # a single entry has the value 1: there is no other step
         if active.count == 1:
             self.n_active += 1
             return False
@@ -94,7 +95,10 @@ cdef class GreedyState(SlotState):
 
     cdef double _search_entry(self, Problem problem, Py_ssize_t factor,
                               bint multipliers) except? -1 nogil:
-        """Find the entry of largest descent, or so with multipliers for gradients."""
+        """Find the entry of largest descent; return the descent.
+
+        With `multipliers`, multipliers take the place of gradients.
+        """
         cdef Py_ssize_t first = problem.scope_first[factor]
         cdef Search search
         if factor >= problem.n_edges:
@@ -113,7 +117,7 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_entry(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
-        """Activate the entry of the last search; the first one of a factor is 1."""
+        """Activate the entry of the last search; the first entry of a factor gets 1."""
         cdef Active* active = &self._active[factor]
         cdef Py_ssize_t i, variable, slot, first = problem.scope_first[factor]
         for i in range(active.arity):
@@ -267,7 +271,8 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_state(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t degree) except -1 nogil:
-        """Search (7): add a slot for the best state without, if x would be positive."""
+        """Search (7): give the best state without a slot one, if x would be positive.
+        """
         # outside of the slots the gradient is -theta_i: the next state by score is the
         # best
         cdef Py_ssize_t first = problem.first[variable], n = problem.states[variable]
@@ -319,7 +324,8 @@ cdef class GreedyState(SlotState):
 
     cdef void _update_multipliers(self, Problem problem, Py_ssize_t variable,
                                   bint multipliers) noexcept nogil:
-        """Update the multipliers (9), if asked to, and add to the primal residual."""
+        """Update the multipliers (9) if `multipliers`, and add to the primal residual.
+        """
         cdef const double* x = self._x[variable]
         cdef Py_ssize_t i, k
         cdef End* end
@@ -342,7 +348,7 @@ cdef class GreedyState(SlotState):
         ----------
         steps : int, default=1
             Largest number of searches and steps of each factor.
-            Largest number of searches and steps of each factor.
+        multipliers : bool, default=True
             Whether to update the multipliers as well.
         """
         cdef Problem problem = self.problem
@@ -357,7 +363,7 @@ cdef class GreedyState(SlotState):
                 for _k in range(steps):
                     if not self._update_factor(problem, factor):
                         break
-            # all factors are updated, and their marginals final
+            # the marginals of factors do not change any more
             for variable in range(problem.n_variables):
                 self._update_variable(problem, variable, multipliers)
             self.primal_residual = self.primal_residual ** 0.5

@@ -119,7 +119,8 @@ cdef class Lists:
         if spec.kind == POTTS:
             return _outside_potts(line, n, (spec.agree > spec.differ) == (sign > 0),
                                   slots)
-        # dense tables without lists; columns are strided
+        # a scan: a dense table without lists, or a search for the least entry; the
+        # entries of a column are `cols` apart
         if spec.kind == DENSE and column:
             return _scan_outside(spec.data + line, spec.cols, n, sign, slots)
         if spec.kind == DENSE:
@@ -139,7 +140,7 @@ cdef class Lists:
         cdef Line* listed
         while True:
             listed = self._line_of(table, column, line, depth)
-            # from the start, as a longer list may order equal entries differently
+            # a longer list may order equal entries differently: search all of it
             for k in range(listed.depth):
                 if slots[listed.top[k]] < 0:
                     return listed.top[k]
@@ -150,7 +151,7 @@ cdef class Lists:
 
     cdef Line* _line_of(self, Py_ssize_t table, bint column, Py_ssize_t line,
                         Py_ssize_t depth) except NULL nogil:
-        """Return the list of a line, extended to at least a depth."""
+        """Return the list of a line, extended to at least `depth` entries."""
         cdef const TableSpec* spec = &self.specs[table]
         cdef TableLists* lists = &self.of_table[table]
         cdef Py_ssize_t n = spec.rows if column else spec.cols, wanted = FIRST_DEPTH
@@ -178,7 +179,7 @@ cdef class Lists:
 
 cdef Py_ssize_t _outside_potts(Py_ssize_t line, Py_ssize_t n, bint agree,
                                const int32_t* slots) noexcept nogil:
-    """Return a state without a slot, if possible one that agrees, or differs."""
+    """Return a state without a slot, if possible `line` (`agree`) or another one."""
     cdef Py_ssize_t k
     # all states that differ have the same score
     if agree and slots[line] < 0:

@@ -9,8 +9,8 @@ class AD3(MAPGDMM):
     """Alternating directions with quadratic programs per edge, in the manner of AD3.
 
     Uses the augmented Lagrangian of `MAPGDMM`, but solves the quadratic program of each
-    edge by an active-set method before it moves the other edges [1]_. It chooses
-    entries among all entries of a table. Use it for comparisons.
+    edge by an active-set method before it moves the other edges [1]_. AD3 chooses
+    entries among all entries of a table. Use this solver for comparisons.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class MAPBinaryGDMM(MAPSolver):
     %(tol_relaxed)s
     rho : "auto" or float, default="auto"
         Weight of the quadratic terms; "auto" begins with a tenth of a typical score and
-        balances the residuals. It is for the state 1 of a variable: the paper counts
+        balances the residuals. `rho` is for the state 1 of a variable: the paper counts
         both states, and its rho is half of this.
     eta : float, default=1.0
         Step size of the multipliers (9), in units of `rho`. Above 2 they can diverge.
@@ -39,7 +39,7 @@ class MAPBinaryGDMM(MAPSolver):
         ``Q = rho |M|^2``.
     activations : int or "auto", default="auto"
         Largest number of variables (10) and of edges (11) that become active in an
-        iteration, besides edges between active variables. In the paper it is one.
+        iteration, besides edges between active variables. In the paper: one.
         "auto": at most 8 edges, and 8 variables plus an eighth of the active ones.
     patience : int, default=100
         Number of iterations after which the solver stops if neither the labeling has
@@ -109,7 +109,7 @@ class MAPBinaryGDMM(MAPSolver):
                 run.offer(state.local_search(state.x > 0.5))
                 bound = state.bound()
             elif is_tenth and 10 * state.n_active >= run.problem.n_edges:
-                # costs no more than the iterations since the last bound
+                # the bound takes no longer than the iterations since the last bound
                 bound = state.bound()
             if run.report(bound=bound):
                 break
@@ -166,7 +166,7 @@ class _Progress:
         return self._run.n_iter - self._last_gain >= self._patience
 
     def has_stalled(self):
-        """Return whether there is no improvement, the newest bound included."""
+        """Update the last improvement; return whether the run has stalled."""
         run = self._run
         min_improvement = run.tol * max(1.0, abs(run.bound))
         if run.score > self._score or run.bound < self._bound - min_improvement:
@@ -175,6 +175,6 @@ class _Progress:
 
 
 def _scale(state):
-    """Return a tenth of the median absolute score."""
+    """Return a tenth of the median absolute score; 0.1 if all scores are zero."""
     sizes = np.abs(state.unary[state.unary != 0.0])
     return 0.1 * float(np.median(sizes)) if sizes.size else 0.1

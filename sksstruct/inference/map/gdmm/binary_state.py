@@ -8,13 +8,13 @@ from sksstruct.inference.map.gdmm._binary_state import BinaryState
 
 # Initial capacity of the arrays of active edges.
 _FIRST_CAPACITY = 256
-# Number of edges with the largest c_f that are sorted at first; later four times as
-# many.
+# Number of edges with the largest c_f that are sorted at first; each later sorting is
+# of four times as many.
 _FIRST_DEPTH = 1024
 
 
 class MAPBinaryGDMMState(BinaryState):
-    """State of Algorithm 2 on a graph of binary variables and edges.
+    """State of Algorithm 2 of Huang et al. (2017) on binary variables and edges.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class MAPBinaryGDMMState(BinaryState):
     n_active, n_variables : int
         Number of active edges and variables.
     primal_residual, dual_residual : float
-        As in Algorithm 1.
+        As in `MAPGDMMState`.
     """
 
     def __init__(self, problem, rho, eta=1.0, exact=True):
@@ -54,7 +54,8 @@ class MAPBinaryGDMMState(BinaryState):
         )  # fmt: skip
         super().__init__(problem, rho, eta, exact, arrays)
         self._reserve_edges(0)
-        # optimum without edges, where inactive edges have zero multipliers
+        # start at the optimum without edges: all edges are inactive, with zero
+        # multipliers
         self.reduce()
         self._n_positive = np.count_nonzero(self.pair > 0.0)
         # edges are sorted when they are first needed
@@ -160,7 +161,7 @@ class MAPBinaryGDMMState(BinaryState):
         Returns
         -------
         value : float
-            sum_i c_i x_i + sum_f c_f y_f(1, 1), and the constant.
+            Constant + sum_i c_i x_i + sum_f c_f y_f(1, 1).
         """
         # inactive edges have y_f(1, 1) = 0
         active = self.edges.number[: self.n_active]

@@ -110,8 +110,8 @@ class MAPGDMM(MAPSolver):
                 next_decoding = int(1.5 * (k + 1)) + 1
                 search = decode(run, state.flat_marginals())
                 if problem.n_higher:
-                    # single states and forests score a larger factor only by its last
-                    # variable
+                    # rounding, and moves of single variables and of forests, consider
+                    # at most one variable of a larger factor at a time
                     search_promising(run, search, state.flat_marginals())
             if k + 1 >= next_bound or residual <= self.tol:
                 next_bound = int(1.2 * (k + 1)) + 1

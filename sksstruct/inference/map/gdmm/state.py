@@ -94,8 +94,8 @@ class MAPGDMMState(GreedyState):
 
         Returns
         -------
+        mu : tuple of ndarrays of shape (n_states[i],)
             Multipliers of the factor's ends.
-            Multipliers of its ends.
         """
         arrays = self.problem.arrays
         begin, end = arrays.scope_first[factor : factor + 2]
@@ -127,7 +127,7 @@ def _entries(problem):
     begin, size = np.zeros((2, len(tables)), dtype=np.intp)
     orders, total = [np.empty(0, dtype=np.int32)], 0
     for table in np.unique(problem.arrays.table_of[problem.n_edges :]):
-        # conditions have no table of entries
+        # `Logic` tables have no entries
         if isinstance(tables[table], Logic):
             continue
         values = tables[table].dense().reshape(-1)
