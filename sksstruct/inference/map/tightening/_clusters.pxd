@@ -18,7 +18,8 @@ cdef class Sweeps:
     cdef const Pair* ends
     cdef const Py_ssize_t* start
     cdef double* tables
-    # by variable: edges to earlier variables are contiguous, edges to later ones listed
+    # by variable: edges to earlier variables are lower[v] to lower[v + 1] - 1; edges to
+    # later variables are in `_upper_edge`, from upper[v] to upper[v + 1] - 1
     cdef const Py_ssize_t* lower
     cdef const Py_ssize_t* upper
     cdef const int32_t* _upper_edge

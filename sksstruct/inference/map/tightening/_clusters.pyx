@@ -2,8 +2,9 @@
 
 D. Sontag, T. Meltzer, A. Globerson, T. Jaakkola and Y. Weiss, Tightening LP relaxations
 for MAP using message passing, UAI 2008: a triplet is a factor of three variables with
-initial scores of zero. A triplet exchanges scores with its three *edges*, so that its
-marginals have to agree with theirs; agreement on variables alone would not tighten the
+initial scores of zero. A triplet exchanges scores with its three *edges*, so that the
+marginals of triplet and edges have to agree; agreement on variables alone would not
+tighten the
 relaxation. The order of updates is that of V. Kolmogorov, A new look at reweighted
 message passing, IEEE PAMI 37 (2015).
 
@@ -73,7 +74,10 @@ cdef class Sweeps:
         return total
 
     cdef double _visit_node(self, Py_ssize_t node, bint backward) noexcept nogil:
-        """Take from edges to earlier nodes, give to later ones; return the maximum."""
+        """Take maxima of edges to visited nodes, give shares to the other edges.
+
+        Returns the maximum of the scores that the node keeps.
+        """
         cdef Py_ssize_t i, k, size = self.states[node]
         cdef Py_ssize_t n_lower = self.lower[node + 1] - self.lower[node]
         cdef Py_ssize_t n_upper = self.upper[node + 1] - self.upper[node]
@@ -139,16 +143,17 @@ cdef class Sweeps:
     # ---- triplets ----
 
     cdef double _visit_edge(self, Py_ssize_t edge, bint backward) noexcept nogil:
-        """Take from triplets with earlier edges, give to those with later ones.
+        """Take maxima of triplets, and give shares of the edge's scores to triplets.
 
-        The edge keeps a share for its later variable. Returns the work.
+        The edge takes from triplets with edges visited before, gives to triplets with
+        edges visited later, and keeps a share for its later variable. Returns the work.
         """
         cdef Py_ssize_t i, k, part, triplet, n_take = 0, n_give = 0
         cdef Py_ssize_t size = self.start[edge + 1] - self.start[edge]
         cdef double* table = &self.tables[self.start[edge]]
         cdef double* message
         cdef double share, work = 4.0 * size
-        # a sweep visits part 0 first and part 2 last; a backward sweep part 2 first
+        # a sweep visits part 0 of a triplet first; a backward sweep visits part 2 first
         for i in range(self._in_first[edge], self._in_first[edge + 1]):
             triplet, part = self._in_place[i] // 3, self._in_place[i] % 3
             n_give += part > 0 if backward else part < 2
@@ -172,7 +177,7 @@ cdef class Sweeps:
 
     cdef double _take_triplet_maxima(self, Py_ssize_t triplet, Py_ssize_t part,
                                      double* table) noexcept nogil:
-        """Move the maximum of a triplet for each pair of states to an edge; the work.
+        """Move a triplet's maximum for each pair of states to an edge; return the work.
         """
         cdef double* low = &self._messages[self._start_message[3 * triplet]]
         cdef double* side = &self._messages[self._start_message[3 * triplet + 1]]

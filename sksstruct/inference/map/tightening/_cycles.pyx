@@ -121,7 +121,8 @@ cdef class TriangleSearch:
 
     cdef double _score(self, Sweeps clusters, Py_ssize_t low, Py_ssize_t side,
                        Py_ssize_t high) noexcept nogil:
-        """Sum of the three edges' maxima minus the maximum of their sum."""
+        """Sum of the three maxima minus the maximum of the sum; 0 if at most `least`.
+        """
         cdef Py_ssize_t n_a = clusters.states[clusters.ends[low][0]]
         cdef Py_ssize_t n_b = clusters.states[clusters.ends[low][1]]
         cdef Py_ssize_t n_c = clusters.states[clusters.ends[side][1]]
@@ -183,7 +184,7 @@ cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
     cdef Py_ssize_t rows = clusters.states[u], cols = clusters.states[v]
     cdef Py_ssize_t s, t, j, k, row, col
     cdef const double* table = &tables[clusters.start[edge]]
-    # of each column: largest entry, second largest, and largest without the split row
+    # of each column: largest entry, second largest, and largest outside the split row
     cdef double* second = high + cols
     cdef double* rest = high + 2 * cols
     cdef double same, differ
@@ -262,7 +263,8 @@ cdef class CycleSearch:
     cdef readonly double work
     cdef double _end
     cdef Py_ssize_t n_nodes
-    # by node: offset of its weights, their other nodes and signs
+    # by node: offset of its weights; by weight: the other node, and whether it is
+    # negative
     cdef const Py_ssize_t* _first
     cdef const Py_ssize_t* _other
     cdef const int8_t* _negative
@@ -280,7 +282,7 @@ cdef class CycleSearch:
         self._reached_from, self._queue = intps(reached), intps(queue)
 
     def go_on(self, Py_ssize_t k, Py_ssize_t skip):
-        """Continue the search; return the next root or -1, and a cycle or None."""
+        """Search from root k on; return the next k or -1, and a cycle or None."""
         cdef Py_ssize_t root
         cdef bint found
         # called again after a cycle: check the limits first

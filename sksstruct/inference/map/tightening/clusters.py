@@ -123,7 +123,7 @@ class Clusters:
         triplets : ndarray of shape (n, 3)
             New triplets; the variables of each are in increasing order.
         """
-        # new edges move all tables, which is rare beside sweeps
+        # new edges change the places of all tables; calls are rare compared with sweeps
         pairs = self.edge_tables()
         for a, b, c in np.asarray(triplets).tolist():
             for u, v in ((a, b), (a, c), (b, c)):

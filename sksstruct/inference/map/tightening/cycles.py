@@ -1,6 +1,6 @@
 """Search for triangles and cycles on which the best entries of edges contradict.
 
-This file sets up the arrays of the kernels, which have the method and its papers.
+This file sets up the arrays of the kernels, which describe the method and cite papers.
 """
 
 import numpy as np
@@ -49,7 +49,7 @@ def promising(clusters, tables):
     Returns
     -------
     beliefs : ndarray of shape (n_states.sum(),)
-        Sums of the best entries, or the scores of the variable if it has no edges.
+        Score of each state, plus the best entries of all edges with this state.
     """
     out = clusters.beliefs.copy()
     most = int(np.max(clusters.n_states))
@@ -140,7 +140,7 @@ class SignedGraph:
             clusters.sweeps, tables, chosen, n_chosen, weights, np.empty((3, most)),
             np.empty(most, dtype=np.intp),
         )  # fmt: skip
-        # a zero weight, as most are, prefers neither side
+        # most weights are zero, and contradict no other weight
         edge, s, t = np.nonzero(weights)
         weights = weights[edge, s, t]
         nodes = np.stack(

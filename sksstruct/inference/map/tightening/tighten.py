@@ -21,17 +21,18 @@ from sksstruct.inference.map.tightening.cycles import (
 _SWEEPS, _LEAST_PROGRESS = 10, 0.002
 # A round without new clusters is the last if the gap falls by at most this share.
 _STALLED = 0.001
-# Largest number of new triangles in a round: for each variable, and at least; a round
-# with this number of triplets looks for no cycles of smaller weight. Largest total
-# number of entries of triplet tables.
+# A round adds at most max(_AT_ONCE, _SHARE times the number of variables) triplets,
+# first from triangles; cycles are searched, by falling thresholds, until this number is
+# reached. Largest number of entries of all triplet tables.
 _SHARE, _AT_ONCE, _MOST_ENTRIES = 0.5, 20, 10_000_000
 # Least guaranteed decrease of the bound by a new triplet, relative to the gap.
 _NOISE = 1e-5
-# Least |weight| of cycles, relative to the largest one with a contradictory cycle.
+# Least |weight| in searches for cycles, relative to `SignedGraph.threshold`.
 _THRESHOLDS = 0.5, 0.1, 0.02
 # Number of states of each variable that are split from all others.
 _SPLITS = 6
-# Work of a search for clusters: in sweeps, and in table entries at least.
+# Largest work of a search for clusters: a number of sweeps, or of table entries if
+# more.
 _SEARCH_SWEEPS, _SEARCH_WORK = 20.0, 1e6
 # Rounds before the first search for labelings; the interval grows by half each time.
 _FIRST_SEARCH = 2
@@ -180,17 +181,18 @@ class Tightening:
     def reparametrize(self, rows, scopes, tables):
         """Return the reparametrized scores.
 
-        Labelings worse than the incumbent may have other scores, which stay worse.
+        Labelings worse than the incumbent may get other scores, which are worse, too.
 
         Parameters
         ----------
         rows, scopes, tables : list
-            Scores of the graph, as of `written_out`.
+            Scores of the graph, as in `written_out`.
 
         Returns
         -------
         rows, scopes, tables : list
-            Reparametrized terms; better labelings have their given scores.
+            Reparametrized scores; labelings better than the incumbent keep their
+            scores.
         """
         clusters = self._clusters
         moved = [*clusters.edge_tables().items(), *clusters.triplet_tables()]
@@ -207,7 +209,7 @@ def _splits(clusters, tables):
     n = 1 if sizes.max() <= 2 else _SPLITS
     out = np.full((len(sizes), n), -1, dtype=np.intp)
     for v, size in enumerate(sizes):
-        # one split separates two states
+        # variables of two states have one split
         best = np.argsort(-beliefs[first[v] : first[v] + size], kind="stable")
         best = best[: {1: 0, 2: 1}.get(int(size), n)]
         out[v, : len(best)] = best
