@@ -73,7 +73,10 @@ cdef class HigherFactors:
 
     cdef void maximize_for(self, Problem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil:
-        """Write the max-marginals of one variable, whose incoming scores are zero."""
+        """Write the max-marginals of one variable, whose incoming scores are zero.
+
+        For a condition, the max-marginals of all variables are written.
+        """
         if problem.specs[problem.table_of[factor]].kind == DENSE:
             self._maximize_table_for(problem, factor, place)
         else:
@@ -84,7 +87,7 @@ cdef class HigherFactors:
 
     cdef void _maximize_table(self, Problem problem, Py_ssize_t factor,
                               Py_ssize_t arity) noexcept nogil:
-        """Max-marginals of all variables of a table."""
+        """Write the max-marginals of all variables of a table to `best`."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, entry = 0
         cdef double total
@@ -107,7 +110,7 @@ cdef class HigherFactors:
 
     cdef void _maximize_table_for(self, Problem problem, Py_ssize_t factor,
                                   Py_ssize_t place) noexcept nogil:
-        """Max-marginals of one variable of a table."""
+        """Write the max-marginals of one variable of a table to `best`."""
         cdef const double* entries = problem.specs[problem.table_of[factor]].data
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef Py_ssize_t last = problem.scope_first[factor + 1] - begin - 1
@@ -141,7 +144,7 @@ cdef class HigherFactors:
 
     cdef void _maximize_condition(self, Problem problem, Py_ssize_t factor,
                                   Py_ssize_t arity) noexcept nogil:
-        """Max-marginals of all variables of a condition."""
+        """Write the max-marginals of all variables of a condition to `best`."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t i, true_state
         cdef double on, off
@@ -203,7 +206,7 @@ cdef class HigherFactors:
 
     cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i, double* on,
                                  double* off) noexcept nogil:
-        """Best gains with literal i on and off, with at most `limit` literals on."""
+        """Write the best gains with literal i on and off, and at most `limit` on."""
         cdef Py_ssize_t arity = gains.arity, limit = gains.limit
         cdef double gain = self._gain[i]
         # off: the `limit` largest positive gains of the other literals, among the
@@ -240,8 +243,9 @@ cdef class HigherFactors:
 
 cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,
                                 double* on, double* off) noexcept nogil:
-    """Best sums of gains with input i on and off, all literals off being zero."""
-    # best single other input; best set of other inputs; best nonempty set of them
+    """Write the best sums of gains with input i on and off; 0: all literals are off."""
+    # best single other input; best set of other inputs; best nonempty set of other
+    # inputs
     cdef double best_other = gains.second if i == gains.best else gains.top
     cdef double others = gains.positive - max(0.0, gain)
     cdef double nonempty = others if best_other > 0.0 else best_other
@@ -260,7 +264,7 @@ cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,
 
 
 cdef inline void _compare_output(const Gains* gains, double* on) noexcept nogil:
-    """Best sum of gains with the output on; with the output off, all literals are off.
+    """Write the best sum of gains with the output on; else all literals are off.
     """
     # at least one input is on; for OROUT also all inputs with positive gains
     if gains.condition == XOROUT or not gains.top > 0.0:

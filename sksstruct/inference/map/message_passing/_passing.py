@@ -61,7 +61,8 @@ class MessagePassing(MAPSolver):
                 search_promising(run, search, messages.beliefs)
             if run.report(bound=bound):
                 break
-            # every `patience` sweeps: the bounds of both directions differ slightly
+            # only every `patience` sweeps, as bounds of the two directions differ
+            # slightly
             if k % self.patience == self.patience - 1:
                 gap = run.bound - run.score
                 if checkpoint - run.bound <= _LEAST_PROGRESS * gap:

@@ -106,7 +106,8 @@ cdef class TreeSweeps(Messages):
         cdef const double* message
         memcpy(belief, &problem.unary[problem.first[node]], size * sizeof(double))
         memcpy(given, belief, size * sizeof(double))
-        # messages of earlier neighbors are from this sweep, of later ones from the last
+        # earlier neighbors sent messages in this sweep, later neighbors in the last
+        # sweep
         for i in range(problem.in_first[node], problem.in_larger[node]):
             edge = problem.in_factor[i]
             other = other_end(problem, edge, node)
@@ -139,11 +140,11 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline void _send_to_neighbors(self, Problem problem, Py_ssize_t node,
                                         bint backward) noexcept nogil:
-        """Send messages to later neighbors, and score the edges to earlier ones."""
+        """Send messages to later neighbors; add the scores of edges to earlier ones."""
         cdef Py_ssize_t i, j, edge, other
         cdef double share = self._share[node], top
         cdef const double* belief = &self._beliefs[problem.first[node]]
-        # after decoding, `_given` is free
+        # `_given` is unused after decoding
         cdef double* reduced = self._given
         cdef double* out = self._out
         cdef double* message
@@ -155,7 +156,8 @@ cdef class TreeSweeps(Messages):
                 self.score += entry_from(problem, edge, node, self._labeling[node],
                                          self._labeling[other])
                 continue
-            # the new message overwrites the message to this node, of another length
+            # the new message overwrites the message to this node, which may be longer
+            # or shorter
             message = &self._messages[self._start[edge]]
             for j in range(problem.states[node]):
                 reduced[j] = share * belief[j] - message[j]
@@ -228,7 +230,7 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline void _send_to_factors(self, Problem problem, Py_ssize_t node,
                                       bint backward) noexcept nogil:
-        """Give shares of the beliefs to larger factors; score factors with all states.
+        """Give shares of the beliefs to larger factors; add scores of decided factors.
         """
         cdef const double* belief = &self._beliefs[problem.first[node]]
         cdef double* message

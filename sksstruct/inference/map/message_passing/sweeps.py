@@ -10,7 +10,7 @@ from sksstruct.inference.map.message_passing._trws import TreeSweeps
 
 
 class _Moves:
-    """Base class: messages reparametrize, as scores moved from factors to variables."""
+    """Methods of kernels whose messages are scores moved from factors to variables."""
 
     @property
     def beliefs(self):
@@ -109,8 +109,8 @@ class TreeReweighted(_Moves, TreeSweeps):
         factor, axis : int
             An edge, or the number of edges plus a larger factor; and the place of a
             variable in the factor's scope.
-            message : ndarray
-                The scores moved to the states of this variable.
+        message : ndarray
+            The scores moved to the states of this variable.
         """
         graph, start = self.problem.arrays, self.arrays.start.tolist()
         states = graph.states.tolist()
@@ -168,7 +168,7 @@ class MaxProductLP(_Moves, MaxProductSweeps):
 
     @property
     def labeling(self):
-        # the best state of each belief alone: local search makes them agree
+        # the best state of each variable by itself; local search makes neighbors agree
         return self.problem.best_states(self.beliefs)
 
     def moved(self):
