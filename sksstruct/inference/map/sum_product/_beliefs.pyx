@@ -1,8 +1,9 @@
 """Sweeps of belief propagation, plain or tree-reweighted, over factors of any size.
 
-Factor f is in a share r_f of the forests (1 in plain belief propagation), and has a
-message l_fi to each of its variables. The beliefs are psi_i = theta_i + sum_f l_fi. An
-update of f computes a_i = r_f psi_i - l_fi for each of its variables, and then
+In tree-reweighted belief propagation, factor f is in a share r_f of a set of spanning
+forests; in plain belief propagation r_f is 1. Factor f has a message l_fi to each of
+its variables. The beliefs are psi_i = theta_i + sum_f l_fi. An update of f computes a_i
+= r_f psi_i - l_fi for each of its variables, and then
 
     l_fi(x_i) = r_f log sum_{x_f with x_i}
                     exp((theta_f(x_f) + sum_{k != i} a_k(x_k)) / r_f)
@@ -155,7 +156,8 @@ cdef class BeliefSweeps:
                 out += 1
 
     def free_energy(self, room):
-        """Bethe estimate of log Z; `room` has a one for each variable."""
+        """Bethe estimate of log Z; `room` has a one for each variable, and is changed.
+        """
         cdef Problem problem = self.problem
         cdef Py_ssize_t factor, variable, i
         cdef double total = 0.0, share
@@ -181,7 +183,8 @@ cdef class BeliefSweeps:
         cdef Problem problem = self.problem
         cdef const Py_ssize_t* members = const_intps(factors)
         cdef const Py_ssize_t* parent = const_intps(parents)
-        # beliefs plus sums over subtrees; at the end a root's scores sum its whole tree
+        # beliefs plus sums over subtrees; at the end a root's scores include its whole
+        # tree
         cdef double* score = doubles(scores)
         cdef int8_t* is_root = int8s(roots)
         cdef Py_ssize_t k, variable, n = len(factors)
@@ -201,7 +204,10 @@ cdef class BeliefSweeps:
     @cython.final
     cdef double _sum_out(self, Problem problem, Py_ssize_t factor, Py_ssize_t parent,
                          double* score, int8_t* is_root) noexcept nogil:
-        """Sum out all variables of a factor but the parent, and add to its scores."""
+        """Sum out all variables of a factor except the parent, whose scores are raised.
+
+        Returns an estimate of the work.
+        """
         cdef double share = self._share[factor]
         cdef double* incoming = self._sums.incoming
         cdef Py_ssize_t i, k, variable, size, begin = 0

@@ -11,7 +11,7 @@ cdef class FactorSums:
     cdef double* incoming
     cdef double* out
     cdef HigherFactors _higher
-    # largest number of states of a variable; counts of inputs that are distinguished
+    # largest number of states of a variable; number of counts of inputs that are on
     cdef Py_ssize_t width, _counts
     cdef Py_ssize_t* _state
     # of a condition: gains; sums over the inputs before, and from, each input, by the

@@ -4,7 +4,7 @@ Every variable i of a factor f has incoming scores a_i of its states. `run` comp
 
     out_i(x_i) = r log sum_{x_f with x_i} exp((theta_f(x_f) + sum_k a_k(x_k)) / r)
 
-for all i, where r > 0 is the share of the factor. The limit r = 0 are max-marginals.
+for all i, where r > 0 is the share of the factor. For r = 0 these are max-marginals.
 Each sum is relative to its own largest term, so that exponentials do not overflow.
 
 Conditions on binary variables limit the number of literals that are on. Forward and
@@ -36,12 +36,12 @@ cdef class FactorSums:
         cdef HigherFactors higher = HigherFactors(problem)
         cdef Py_ssize_t k, arity = higher.arity
         self._higher, self.width = higher, higher.width
-        # incoming scores share the memory of the max-marginals, which read them
+        # `HigherFactors` computes max-marginals of the same incoming scores
         self.incoming = higher.incoming
         self.out = <double*>zeros(arity * self.width, sizeof(double))
         self._state = <Py_ssize_t*>zeros(arity, sizeof(Py_ssize_t))
         self._gain = <double*>zeros(arity, sizeof(double))
-        # counts 0 to the limit of a budget; other conditions count 0 and 1
+        # inputs that are on are counted up to the limit of a budget, otherwise up to 1
         self._counts = 2
         for k in range(problem._n_tables):
             if problem.specs[k].kind == LOGIC:
@@ -247,7 +247,7 @@ cdef inline void _add_input(const double* last, double* out, double gain,
     out[0] = 0.0
     for c in range(1, most + 1):
         out[c] = _log_add(last[c], last[c - 1] + gain)
-    # count 1 stands for more, too: the input may be on in addition
+    # count 1 stands for more, too: the input may be on in addition to another one
     if more:
         out[1] = _log_add(out[1], last[1] + gain)
 

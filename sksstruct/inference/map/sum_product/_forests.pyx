@@ -1,4 +1,4 @@
-"""Spanning forests of a factor graph, which together cover every factor.
+"""Spanning forests of a factor graph, which together contain every factor.
 
 A forest is a set of factors without a cycle: no two variables of a factor are connected
 by the factors before it. The caller orders the factors, those of the fewest earlier

@@ -26,7 +26,7 @@ from sksstruct.utils.progress import Progress, Status
 # All forbidden labelings together are less probable than any allowed labeling, by this
 # difference of logarithms at least.
 _FORBIDDEN = 50.0
-# Largest number of variables of a condition whose marginals are written out.
+# Largest number of variables of a `Logic` factor whose marginals are written out.
 _MOST_VARIABLES = 20
 # Damping rises, up to `_MOST_DAMPING`, unless the largest residual falls to a share of
 # `_FALLEN` from one window of `_WINDOW` sweeps to the next.
@@ -224,7 +224,7 @@ class _Run(Progress):
         self.forests, self.offset = [], 0.0
 
     def limit(self, problem):
-        """Give the kernels the rest of the time limit."""
+        """Limit the time of the kernels to what is left."""
         if self._max_seconds is not None:
             problem.limit_time(self._max_seconds - self.seconds())
 
@@ -233,7 +233,7 @@ class _Run(Progress):
         return self._max_seconds is not None and self.seconds() >= self._max_seconds
 
     def lower(self, beliefs):
-        """Lower the bound to the mean of the forests' log Z, if that is lower."""
+        """Lower the bound to the mean of the forests' log Z, if this mean is lower."""
         if self.forests:
             values = [beliefs.forest_log_partition(*forest) for forest in self.forests]
             self.bound = min(self.bound, float(np.mean(values)) + self.offset)
@@ -263,7 +263,7 @@ class _Run(Progress):
 
 
 def _check_conditions(graph):
-    """Raise an error if a condition has too many variables for its marginals."""
+    """Raise an error if a `Logic` factor has too many variables for its marginals."""
     for k, scope in enumerate(graph.factor_scopes):
         table = graph.tables[graph.factor_tables[k]]
         if isinstance(table, Logic) and len(scope) > _MOST_VARIABLES:
@@ -275,11 +275,11 @@ def _check_conditions(graph):
 
 
 def _cover(problem, n_factors, rng, run):
-    """Draw spanning forests that cover all factors; return them and factors' shares."""
+    """Draw spanning forests until each factor is in one; return forests and shares."""
     counts, forests = np.zeros(n_factors), []
     while not forests or counts.min(initial=1.0) == 0:
         if run.late():
-            # the forests do not cover all factors: no bound
+            # some factors are in no forest: no bound
             return [], np.maximum(counts, 1.0) / max(1, len(forests))
         order = np.argsort(counts + rng.random_sample(n_factors)).astype(np.intp)
         forests.append(draw_forest(problem, order))

@@ -33,7 +33,7 @@ class Beliefs(BeliefSweeps):
     def __init__(self, problem, shares):
         self._graph = graph = problem.arrays
         first = graph.scope_first[: problem.n_factors]
-        # sweeps in the order of the variables: near numbers are often neighbors
+        # sweeps in the order of the variables: close numbers are often neighbors
         order = np.lexsort([
             np.maximum.reduceat(graph.scope, first),
             np.minimum.reduceat(graph.scope, first),
