@@ -29,8 +29,8 @@ cdef enum:
     # Conflicts in a unit of Luby's sequence.
     UNIT = 100
 
-# Factor by which the activity increment grows at each conflict: all older activities
-# decay relative to it.
+# Factor by which the activity increment grows at each conflict, so that older
+# increments count less and less.
 cdef double GROWTH = 1.0 / 0.95
 # Activities are rescaled if one of them is above this number.
 cdef double HIGH = 1e100
@@ -146,7 +146,7 @@ cdef class ConflictSearch:
         self._watch_all()
 
     cdef bint _search(self, int64_t end) noexcept nogil:
-        """Decide, propagate and learn; see `advance`."""
+        """Decide, propagate and learn; return whether all variables have values."""
         cdef int64_t conflict
         cdef int32_t variable
         while not self.unsatisfiable:
@@ -164,7 +164,7 @@ cdef class ConflictSearch:
             if self._n_levels and self.n_conflicts >= self._next_restart:
                 self._restart()
                 continue
-            # stops before a decision, from which the next call continues
+            # the search stops before a decision; the next call continues from there
             if self.work >= end:
                 return False
             variable = self._most_active()
@@ -281,7 +281,7 @@ cdef class ConflictSearch:
             if not moved:
                 self._watch(false_literal, node)
                 if self._value[other] == FALSE:
-                    # the rest of the list, which was not visited
+                    # keep the rest of the list, which was not visited
                     self._append(false_literal, following)
                     return clause
                 if self._value[other] == OPEN:
@@ -300,7 +300,8 @@ cdef class ConflictSearch:
     # ---- conflicts ----
 
     cdef void _learn(self, int64_t conflict) noexcept nogil:
-        """Learn a clause from a conflict, and jump back to where it propagates."""
+        """Learn a clause from a conflict; jump back to the level where it propagates.
+        """
         cdef Py_ssize_t level, k
         cdef int64_t clause = self.n_clauses, begin = self._begin[clause]
         self._resolve(conflict)
@@ -360,7 +361,7 @@ cdef class ConflictSearch:
         cdef int32_t literal
         for k in range(1, self._n_learned):
             literal = self._learned[k]
-            # a dropped literal stays marked, as it may imply others
+            # a dropped literal stays marked, as the literal may imply other literals
             if not self._is_implied(literal >> 1):
                 self._learned[k] = self._learned[n_kept]
                 self._learned[n_kept] = literal
@@ -382,7 +383,8 @@ cdef class ConflictSearch:
         return True
 
     cdef Py_ssize_t _second_level(self) noexcept nogil:
-        """Return the last level before the present one, and put its literal second."""
+        """Return the highest level among `_learned[1:]`, and put such a literal second.
+        """
         cdef Py_ssize_t k, best = 1
         if self._n_learned == 1:
             return 0

@@ -33,7 +33,7 @@ class Constraints:
     ----------
     exist : bool
         Whether the graph has constraints, and memory suffices for their clauses.
-        Conditions "budget" are left out, so that labelings may violate them.
+        Budgets are left out, so that labelings may violate budgets.
     """
 
     def __init__(self, graph, labeling):
@@ -194,7 +194,7 @@ class Constraints:
 
 
 def _flat(parts):
-    """Concatenate the clauses: the offset of each clause, and all literals."""
+    """Return the offset of each clause in all literals, and the literals."""
     lengths = np.concatenate([np.full(len(p), p.shape[1]) for p in parts])
     literals = np.concatenate([part.ravel() for part in parts])
     return offsets(lengths).astype(np.int64), literals
