@@ -1,7 +1,7 @@
 """MAP of factor graphs: solvers with one interface.
 
-`MAP_SOLVERS` is the one place that knows their names: `sksstruct.LPMAPPredictor`, the
-documentation and the tests read it.
+`MAP_SOLVERS` lists the solvers by name: `sksstruct.LPMAPPredictor`, the documentation
+and the tests read this list.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def resolve_map_solver(
     Parameters
     ----------
     solver : str or MAPSolver
-        A name of `MAP_SOLVERS` takes `max_iter` and `tol`; an object brings its own.
+        A name of `MAP_SOLVERS` takes `max_iter` and `tol`; an object has its own.
     max_iter : int, default=None
         Maximum number of iterations; None: the solver's default.
     tol : float, default=None

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-# Entries of all tables beyond which a graph is refused, before memory is taken.
+# Graphs with more table entries in total are refused before memory is allocated.
 _MAX_ENTRIES = 1 << 26
-# Costs are integers below this one, which floats represent without gaps.
+# Costs are integers below this one: floats represent all of these exactly.
 _LARGEST = 2.0**50
 
 
@@ -68,7 +68,7 @@ class IntegerCosts:
             scopes.append(scope)
             tables.append(high - values)
             self._spread += tables[-1].max()
-        # a labeling with a penalty costs as much as all others together
+        # a forbidden entry costs more than every allowed labeling
         forbidden = -problem.penalty if problem.penalty else np.inf
         total = min(self._spread + 1.0, forbidden)
         self._scale = _scale(tables, total, len(tables), tol)
@@ -110,13 +110,14 @@ def _factors(problem, conditions):
     for scope, table, weight in graph._listed():
         if table.condition is not None and not conditions:
             continue
-        # conditions have -inf, all other tables are finite already, and may be lower
+        # `Logic` tables have -inf; other tables are finite, and may be below the
+        # penalty
         values = weight * table.dense()
         yield scope, np.where(values > -np.inf, values, problem.penalty)
 
 
 def _scale(tables, total, n_tables, tol):
-    """Return a power of two to multiply costs by: 1 for integers."""
+    """Return a power of two to multiply costs by: 1 if all costs are integers."""
     if all((table == np.floor(table)).all() for table in tables) and total < _LARGEST:
         return 1.0
     precise = 10.0 * n_tables / max(tol, 1e-12)

@@ -2,8 +2,8 @@
 
 The program has a column for each state of each variable, and for each entry of each
 table: the marginals. Its rows make the marginals of a variable sum to one, and those
-of a table to the marginals of the table's variables. A condition has no columns: its
-rows are the convex hull of what the condition allows.
+of a table to the marginals of the table's variables. A `Logic` factor has no columns:
+its rows are the convex hull of the states that it allows.
 """
 
 import numpy as np
@@ -68,7 +68,7 @@ def program_size(graph):
 
 
 def _table_size(table):
-    """Rows, columns and nonzeros that a factor with this table adds."""
+    """Numbers of rows, columns and nonzeros that a factor with this table adds."""
     shape = np.array(table.shape, dtype=np.float64)
     n = len(shape)
     if table.condition is not None:
@@ -146,7 +146,7 @@ def _add_condition(parts, table, first):
         "atmostone": (-np.inf, 1.0),
         "or": (1.0, np.inf),
         "budget": (-np.inf, table.limit),
-        # of the sum of the inputs minus the output
+        # bounds of the sum of the inputs minus the output
         "xorout": (0.0, 0.0),
         "orout": (0.0, np.inf),
     }

@@ -1,6 +1,6 @@
-"""Threads for HiGHS and CP-SAT, which answer no interrupts.
+"""Threads for HiGHS and CP-SAT, which do not react to interrupts.
 
-These solvers look at their clocks between steps that may be long.
+These solvers check the time between steps that may be long.
 """
 
 import _thread
@@ -12,11 +12,11 @@ import sys
 import time
 from queue import Empty, SimpleQueue
 
-# Seconds between looks at the clock.
+# Seconds between checks of the time.
 _TICK = 0.05
-# Seconds that threads get at the end of the process.
+# Largest time in seconds to wait for threads at the end of the process.
 _MOMENT = 2.0
-# The queues for the answers of all threads that run.
+# Queues for the results of all threads that run.
 _AT_WORK = set()
 if hasattr(os, "register_at_fork"):
     # a fork copies no threads
@@ -24,14 +24,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def in_thread(solve, run):
-    """Return what a function returns, or None where the run is late.
+    """Call a function in a thread; return its result, or None if the run is late.
 
-    The caller does not wait for a thread that is late. The thread ends when the
-    foreign solver looks at its own clock.
+    The caller does not wait for a thread that is late. The thread ends when the foreign
+    solver checks the time itself.
 
     An interrupt can come before any line of Python. Within `threading` or
-    `concurrent.futures` it would leave locks taken: `_thread` and `SimpleQueue` are
-    compiled.
+    `concurrent.futures` an interrupt would leave locks taken; `_thread` and
+    `SimpleQueue` are compiled.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def in_thread(solve, run):
     Returns
     -------
     answer : object
-        What `solve` has returned; None where the run is late.
+        Result of `solve`; None if the run is late.
     """
     answer = SimpleQueue()
 
     def work():
-        # The thread does so itself, as an interrupt may have ended the caller.
+        # The thread adds its queue itself, as an interrupt may have ended the caller.
         _AT_WORK.add(answer)
         try:
             answer.put((solve(), None))
@@ -81,10 +81,10 @@ def _end_at_once():
     """
     end = time.monotonic() + _MOMENT
     while _AT_WORK and time.monotonic() < end:
-        # the process ends anyway
+        # an interrupt is ignored, as the process ends anyway
         with contextlib.suppress(KeyboardInterrupt):
             time.sleep(0.2 * _TICK)
     libc = ctypes.CDLL(None) if _AT_WORK and sys.platform == "linux" else None
     if hasattr(libc, "on_exit"):
-        # `_exit` is called with the status, before the destructors
+        # libc calls `_exit` with the exit status, before the destructors
         libc.on_exit(libc._exit, None)

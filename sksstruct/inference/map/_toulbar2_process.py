@@ -1,7 +1,7 @@
 """The process that runs toulbar2: a script that needs numpy and pytoulbar2 only.
 
 toulbar2 keeps global state, prints, and does not return to Python while it searches:
-therefore it has a process of its own. After SIGINT, toulbar2 returns its best labeling
+toulbar2 has a process of its own. After SIGINT, toulbar2 returns its best labeling
 and bound.
 """
 
@@ -39,7 +39,7 @@ def main(source, target):
     for f in range(len(first) - 1):
         scope = scopes[first[f] : first[f + 1]]
         model.AddFunction(scope, costs[begin[f] : begin[f + 1]].tolist())
-    # The parent keeps the limit. toulbar2 obeys SIGINT only if it has a limit, too.
+    # The parent keeps the time limit. toulbar2 reacts to SIGINT only if it has a limit.
     found = model.Solve(timeLimit=10**8)
     answer = {
         "labeling": None if found is None else [int(x) for x in found[0]],

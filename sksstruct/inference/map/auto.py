@@ -30,35 +30,35 @@ from sksstruct.inference.map.tightening.tighten import Tightening
 from sksstruct.utils._parameters import NON_NEGATIVE
 from sksstruct.utils.progress import Status
 
-# Entries of all tables of an elimination of all variables, up to which it is done: a
-# fraction of a second.
+# All variables are eliminated if the tables of the elimination have at most this number
+# of entries in total: a fraction of a second.
 _ELIMINATE = 2e6
-# Edges of a graph of binary variables above which GDMM, which activates few of them,
-# takes the place of TRW-S.
+# With more edges between binary variables, GDMM, which activates few edges, takes the
+# place of TRW-S.
 _MANY_EDGES = 200_000
-# States of a variable from which on a few iterations of GDMM precede TRW-S.
+# From this number of states of a variable on, a few iterations of GDMM precede TRW-S.
 _MANY_STATES = 128
-# Clauses that the search with clauses looks at before all other solvers, and again
-# after the first turn of branch and bound; and clauses between two looks at the clock.
+# Visits of clauses by the search with clauses before all other solvers, and again after
+# the first turn of branch and bound; and visits between two checks of the time.
 _CLAUSE_WORK, _CLAUSE_STEP = 4_000_000, 1_000_000
-# Entries of tables that branch and bound looks at before tightening: easy proofs need
-# no triplets.
+# Table entries that branch and bound reads before tightening: easy proofs need no
+# triplets.
 _FIRST_WORK = 5_000_000
-# Entries that the search that avoids violations looks at first, for each of its kinds.
+# Table entries that a turn of `ViolationsFirst` reads at first, about.
 _FIRST_VIOLATIONS = 2e6
-# Entries that branch and bound looks at between two turns of local search.
+# Table entries that branch and bound reads between two turns of local search.
 _STEP = 2_000_000
-# Seconds that setting up branch and bound may take, and their share of the remaining
-# time.
+# Largest time of setting up branch and bound: in seconds, and as a share of the
+# remaining time.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
-# Entries of tables that tightening looks at in all. Tightening ends where a step of so
-# many entries closes less than a share of the gap.
+# Table entries that tightening reads in all. Tightening ends if `_TIGHTEN_STEP` entries
+# close less than the share `_TIGHTEN_LEAST` of the gap.
 _TIGHTEN_WORK = 4e9
 _TIGHTEN_STEP, _TIGHTEN_LEAST = 1e8, 0.03
-# Entries that tightening looks at in the time of one entry of branch and bound.
+# Entries that tightening reads in the time in which branch and bound reads one entry.
 _TIGHTEN_SPEED = 8.0
-# Branch and bound begins again with the triplets where they leave at most this share
-# of the gap: factors of three variables make each of its steps slower.
+# Branch and bound begins again with the triplets if the triplets leave at most this
+# share of the gap: factors of three variables make each step slower.
 _TIGHT = 0.1
 # Relative error of a sum of scores.
 _ROUNDING = 1e-12
@@ -147,7 +147,7 @@ class Auto(MAPSolver):
             return
         beliefs = self._bound(run, many)
         if run.status in _OPEN and self.effort > 0:
-            # a search without a proof leaves the status of the relaxation
+            # a search that ends without a proof keeps the status of the relaxation
             status, run.status = run.status, None
             if constraints is not None and run.score >= run.lowest:
                 n = searched.problem.n_variables
@@ -177,7 +177,10 @@ class Auto(MAPSolver):
         return True
 
     def _constraints(self, run, searched):
-        """Constraints as clauses, where the labeling so far violates some, or None."""
+        """Satisfy the constraints by clauses, if the labeling so far violates some.
+
+        Returns the constraints; None if there are none, or if none is violated.
+        """
         if run.score >= run.lowest:
             return None
         constraints = Constraints(run.plain, searched.labeling)
@@ -198,7 +201,7 @@ class Auto(MAPSolver):
         run.note(f"clauses that learn from conflicts: {found}")
 
     def _find_allowed(self, run, searched, constraints):
-        """Search with clauses for a labeling that satisfies them."""
+        """Search with clauses for a labeling that satisfies the clauses."""
         end = constraints.work + _CLAUSE_WORK
         while constraints.work < end and not constraints.infeasible:
             labeling = constraints.advance(_CLAUSE_STEP)
@@ -209,7 +212,8 @@ class Auto(MAPSolver):
                 return
 
     def _violations(self, run):
-        """Return a search that avoids violations, after a turn of each of its kinds.
+        """Return a search that avoids violations, after a turn with each limit and
+        tenure.
 
         None where no entries of the tables are so low that they are constraints.
         """
@@ -246,7 +250,7 @@ class Auto(MAPSolver):
     def _advance(self, run, exact, work, rounds):
         """Give branch and bound a turn, and local search its share of the time.
 
-        Returns whether the run has ended, or branch and bound.
+        Returns whether the run or branch and bound has ended.
         """
         end = exact.work + work
         while exact.work < end:
@@ -265,8 +269,8 @@ class Auto(MAPSolver):
             return exact
         if run.messages is None or run.score < run.lowest:
             return exact
-        # The gap is not closed by the first turn. Tightening and branch and bound
-        # remove more with a better labeling.
+        # The first turn has left a gap. A better labeling lets tightening and branch
+        # and bound remove more states.
         score = run.score
         if rounds.begin():
             return exact

@@ -2,8 +2,8 @@
 
 Scores become integer costs, rounded down as for toulbar2, so that the bound of CP-SAT
 remains an upper bound on all scores. Entries of -inf become clauses, and conditions
-constraints of CP-SAT. CP-SAT runs in a thread, and answers neither interrupts nor,
-between long steps, its time limit.
+constraints of CP-SAT. CP-SAT runs in a thread, and reacts neither to interrupts nor,
+between long steps, to its time limit.
 """
 
 import importlib.util
@@ -31,8 +31,9 @@ _MISSING = (
 class CPSAT(MAPSolver):
     """Search with learned clauses by CP-SAT of OR-tools; needs ``ortools``.
 
-    The optional extra ``sksstruct[cp_sat]`` installs it. Use it for problems that are
-    nearly satisfiability: planning, coloring, weighted clauses. It has one thread. All
+    The optional extra ``sksstruct[cp_sat]`` installs CP-SAT. Use this solver for
+    problems that are nearly satisfiability: planning, coloring, weighted clauses.
+    CP-SAT has one thread. All
     tables are written out and rounded to integer costs, so that the bound remains an
     upper bound on all scores. Optimality is proven by CP-SAT.
 
@@ -73,7 +74,7 @@ class CPSAT(MAPSolver):
         try:
             found = in_thread(lambda: self._solve(run, costs, incumbents, solvers), run)
         finally:
-            # of a thread that is late, or after an interrupt
+            # stop the solver of a thread that is late, or after an interrupt
             for solver in solvers:
                 solver.stop_search()
         for labeling in incumbents:
@@ -106,10 +107,10 @@ class CPSAT(MAPSolver):
         solvers.append(solver)
         parameters = solver.parameters
         parameters.num_workers = 1
-        # the relaxation of all clauses: without it, bounds of dense tables stay loose
+        # relax all clauses: otherwise bounds of dense tables stay loose
         parameters.linearization_level = 2
         parameters.random_seed = run.seed() % 2**31
-        # Python answers interrupts
+        # interrupts are handled by Python
         parameters.catch_sigint_signal = False
         if run.max_seconds is not None:
             parameters.max_time_in_seconds = max(0.0, _SHARE * run.left())
@@ -124,15 +125,16 @@ class _Program:
     """The model of CP-SAT.
 
     A variable of two states is a Boolean, one of more states has a Boolean for each, of
-    which exactly one is true. A table has a Boolean for each of its costs, which
-    clauses make true where the table costs as much (the encoding of weighted MAX-SAT).
+    which exactly one is true. A table has a Boolean for each different cost, which
+    clauses make true if an entry of this cost is chosen (the encoding of weighted
+    MAX-SAT).
 
     Parameters
     ----------
     graph : FactorGraph
         A graph with finite scores.
     costs : IntegerCosts
-        Its costs.
+        Integer costs of the graph's variables and factors.
     late : callable
         Whether time is over; the model is not complete then.
     """
@@ -254,7 +256,7 @@ class _Program:
 
 
 def _negated(literals, entry):
-    """The clause that not all states of an entry are taken, without another literal."""
+    """The clause that forbids an entry, without another literal."""
     return [states[k].negated() for states, k in zip(literals, entry, strict=True)]
 
 

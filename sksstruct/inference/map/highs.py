@@ -1,8 +1,9 @@
 """The relaxation as a linear program, and MAP as an integer program, by HiGHS.
 
 HiGHS takes far more time and memory than the other solvers, and serves as a reference.
-The program is that of `_local_polytope`. HiGHS runs in a thread, as it answers neither
-interrupts nor, between long steps, its time limit. SciPy is imported where a program is
+The program is that of `_local_polytope`. HiGHS runs in a thread, as it reacts neither
+to interrupts nor, between long steps, to its time limit. SciPy is imported where a
+program is
 solved: a process that uses another solver needs no SciPy.
 """
 
@@ -39,7 +40,7 @@ class HiGHS(MAPSolver):
 
     The local polytope has a column for each state and for each entry of each table.
     With large tables, the program takes much more time and memory than the other
-    solvers. It is refused before it is built if it would take more than
+    solvers. The program is refused before it is built if it would take more than
     `max_megabytes`.
 
     Parameters
@@ -143,7 +144,7 @@ class HiGHS(MAPSolver):
             return None if bound is None else -bound
         if found.status != _SOLVED:
             return None
-        # the value of the program, which has tolerances itself
+        # the value of the program is exact only up to the tolerances of HiGHS
         return -found.fun + 1e-9 * abs(found.fun)
 
     def _status(self, found, run):
@@ -157,7 +158,7 @@ class HiGHS(MAPSolver):
 
 
 def _round_up(megabytes):
-    """A number of at most two digits and zeros, which is not below the given one."""
+    """Return a number, rounded up to two significant digits, as text."""
     unit = 10.0 ** np.floor(np.log10(megabytes) - 1.0)
     return f"{np.ceil(megabytes / unit) * unit:g}"
 

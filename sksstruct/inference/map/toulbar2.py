@@ -17,7 +17,7 @@ from sksstruct.inference.map.core.solver import TEXTS, MAPSolver
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.progress import Status
 
-# Seconds between looks at the clock, and seconds that toulbar2 gets to answer.
+# Seconds between checks of the time, and seconds that toulbar2 has for its answer.
 _TICK, _ANSWER = 0.05, 0.1
 _PROCESS = Path(__file__).with_name("_toulbar2_process.py")
 _MISSING = (
@@ -80,7 +80,7 @@ class Toulbar2(MAPSolver):
             run.status = Status.INFEASIBLE
             return
         status, run.status = run.status, None
-        # The cost of a run that was not stopped is optimal, and so is a bound.
+        # If toulbar2 was not stopped, its cost is optimal, and so a bound on all costs.
         proved = answer["bound"] if stopped else answer["cost"]
         run.report(bound=costs.score(proved))
         if run.status is not Status.OPTIMAL:
