@@ -36,7 +36,7 @@ class IntegerCosts:
     """The factors of a problem as integer costs, rounded down.
 
     The cost of an entry is the highest score of its table minus its score, times
-    `_scale`. As costs are rounded down, a lower bound on them is an upper bound on the
+    `_scale`. As costs are rounded down, a lower bound on costs gives an upper bound on
     scores.
 
     Parameters
@@ -55,8 +55,8 @@ class IntegerCosts:
         labeling.
     arrays : dict of ndarrays
         Numbers of states, "sizes"; the variables of all factors, "scopes", and the
-        "first" of each factor; the "costs" of all entries, and where those of each
-        factor "begin"; "top".
+        "first" of each factor; the "costs" of all entries, and the offset "begin" of
+        each factor's costs; "top".
     """
 
     def __init__(self, problem, tol, conditions=True):

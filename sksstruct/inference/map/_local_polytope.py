@@ -1,9 +1,9 @@
 """The local polytope of a graph as a linear program, and the size of the program.
 
 The program has a column for each state of each variable, and for each entry of each
-table: the marginals. Its rows make the marginals of a variable sum to one, and those
-of a table to the marginals of the table's variables. A `Logic` factor has no columns:
-its rows are the convex hull of the states that it allows.
+table: the marginals. Its rows make the marginals of a variable sum to one, and the
+marginals of a table to those of its variables. A `Logic` factor has no columns: its
+rows are the convex hull of the states that it allows.
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ def program_size(graph):
     Returns
     -------
     size : ndarray of shape (3,)
-        The numbers, as floats: those of large factors overflow integers.
+        The numbers, as floats: large factors have more entries than integers can count.
     """
     sizes = np.array([_table_size(table) for table in graph.tables]).reshape(-1, 3)
     n_states = float(graph.first_state[-1])

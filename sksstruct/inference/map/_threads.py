@@ -1,6 +1,6 @@
 """Threads for HiGHS and CP-SAT, which do not react to interrupts.
 
-These solvers check the time between steps that may be long.
+Both solvers check the time between steps that may be long.
 """
 
 import _thread

@@ -215,7 +215,7 @@ class Auto(MAPSolver):
         """Return a search that avoids violations, after a turn with each limit and
         tenure.
 
-        None where no entries of the tables are so low that they are constraints.
+        None if no table entries are low enough to be constraints.
         """
         violations = ViolationsFirst(run)
         if not violations.limits:
@@ -231,7 +231,7 @@ class Auto(MAPSolver):
     def _exact(self, run, rounds):
         """Return branch and bound after its first turn.
 
-        None where setting it up would take too long, or the run has ended.
+        None if the set-up would take too long, or the run has ended.
         """
         seconds = build_seconds(run.problem.graph)
         if seconds <= _BUILD_SECONDS and rounds.keep_up(seconds):
@@ -248,7 +248,7 @@ class Auto(MAPSolver):
         return exact
 
     def _advance(self, run, exact, work, rounds):
-        """Give branch and bound a turn, and local search its share of the time.
+        """Give branch and bound a turn, and local search a share of the time.
 
         Returns whether the run or branch and bound has ended.
         """
@@ -292,10 +292,10 @@ class Auto(MAPSolver):
         return ExactSearch(run)
 
     def _tighten(self, run, exact, rounds):
-        """Add triplets while they close enough of the gap.
+        """Add triplets while new triplets close enough of the gap.
 
-        Tightening takes turns with branch and bound, for about the same time: either of
-        them may be the one that closes the gap.
+        Tightening takes turns with branch and bound, for about the same time: either
+        may close the gap.
         """
         tightening, start = Tightening(run), exact.work
         gap, step = np.inf, 0.0
@@ -319,7 +319,8 @@ class Auto(MAPSolver):
             run.note("GDMM of binary variables: very many edges")
             MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
             return problem.graph.unaries
-        # GDMM is for variables of the graph with many states: cliques have many, too
+        # GDMM is for given variables of many states; variables of cliques have many,
+        # too
         has_many = problem.max_states >= _MANY_STATES and not run.n_cliques
         if has_many and not problem.n_higher:
             run.note("GDMM: many states")

@@ -94,7 +94,7 @@ class CPSAT(MAPSolver):
         set_marginals(run)
 
     def _solve(self, run, costs, incumbents, solvers):
-        """Return CP-SAT's status and its lower bound on the costs, None if it has none.
+        """Return CP-SAT's status, and its lower bound on the costs or None.
 
         None in place of both where the time limit passes first. Labelings are appended
         to `incumbents`, and the solver to `solvers`.

@@ -24,7 +24,7 @@ from sksstruct.utils.progress import Status
 
 # Bytes of memory for each nonzero of the program, as measured on twenty graphs: the
 # program itself, and the copies, bounds and bases that HiGHS makes of it. Branch and
-# bound takes more, and more with every node.
+# bound takes more memory, growing with every node.
 _BYTES_RELAXED, _BYTES_INTEGER = 800.0, 1500.0
 # Share of the remaining time that HiGHS gets.
 _SHARE = 0.9
@@ -186,9 +186,9 @@ class _Silence:
     """Context that discards the output of C code while any thread is in the context.
 
     HiGHS has messages that none of its options turns off. The context sets the variable
-    ``stdout`` of GNU's C library to another stream. The file descriptor stays as it is:
-    what Python prints meanwhile is not lost. With other C libraries, whose ``stdout``
-    is no variable, the context does nothing.
+    ``stdout`` of GNU's C library to another stream. The file descriptor does not
+    change: output of Python in the meantime is not lost. With other C libraries, whose
+    ``stdout`` is no variable, the context does nothing.
     """
 
     def __init__(self):

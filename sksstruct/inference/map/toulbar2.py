@@ -80,7 +80,8 @@ class Toulbar2(MAPSolver):
             run.status = Status.INFEASIBLE
             return
         status, run.status = run.status, None
-        # If toulbar2 was not stopped, its cost is optimal, and so a bound on all costs.
+        # If toulbar2 was not stopped, the cost of its labeling is the minimum, and so a
+        # bound on all costs.
         proved = answer["bound"] if stopped else answer["cost"]
         run.report(bound=costs.score(proved))
         if run.status is not Status.OPTIMAL:

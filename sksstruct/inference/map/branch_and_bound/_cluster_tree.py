@@ -1,9 +1,9 @@
 """Trees of clusters: separators that split the search into independent problems.
 
 Variables are eliminated in the order of minimum fill. Each variable and its neighbors
-at that time are a cluster; its parent is the cluster of the neighbor that is eliminated
-next. Clusters with a large separator, or with few variables, are merged with their
-parent (P. Jegou, S. Ndiaye and C. Terrioux, Computing and exploiting
+at that time are a cluster; the parent of a cluster is that of the neighbor that is
+eliminated next. Clusters with a large separator, or with few variables, are merged with
+their parent (P. Jegou, S. Ndiaye and C. Terrioux, Computing and exploiting
 tree-decompositions for solving constraint networks, CP 2005).
 """
 
@@ -197,7 +197,7 @@ class TreeComponent(Component):
 
     @property
     def work(self):
-        """Table entries that this search and its partner have read."""
+        """Table entries read so far, by the search without clusters, too."""
         partner = self._partner
         return self.network.work + (0 if partner is None else partner.network.work)
 
@@ -247,7 +247,7 @@ class TreeComponent(Component):
 
 
 def make_component(unaries, scopes, tables, limit, grain, start, late):
-    """Set up the search in one component, along a tree of clusters if it has one.
+    """Set up the search in one component, along a tree of clusters if one is built.
 
     Parameters
     ----------

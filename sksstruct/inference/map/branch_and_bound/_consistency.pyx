@@ -10,8 +10,8 @@ supports in all factors (EDAC; de Givry et al., Existential arc consistency, IJC
 2005). A value whose cost reaches the limit is removed; for infinite costs this is arc
 consistency. Propagation skips factors with more than `MAX_TUPLES` alive tuples.
 
-`sweep` visits all variables in their order; each collects the costs of its factors, and
-gives equal shares to the factors that contain a later variable: sequential
+`sweep` visits all variables in order; each variable collects the costs of its factors,
+and gives equal shares to the factors that contain a later variable: sequential
 tree-reweighted message passing (TRW-S) with integers. Sweeps reach a higher c0 than
 EDAC, with more work.
 """

@@ -9,8 +9,8 @@ Artificial Intelligence 173, 2009). The value is a cheapest one, among equals th
 the incumbent. `Tail` eliminates variables with up to two open neighbors, without
 branching.
 
-A search stops after some work or some dead ends; then it can continue, or `open_nodes`
-returns its open nodes, each as a list of decisions.
+A search stops after some work or some dead ends; then the search can continue, or
+`open_nodes` returns the open nodes, each with its decisions.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -61,7 +61,7 @@ cdef class Descent:
         self.dead = not network.propagate()
 
     def run(self, int64_t work, Py_ssize_t dead_ends):
-        """Continue the search until it has read `work` entries or met `dead_ends`.
+        """Continue until `work` entries are read or `dead_ends` are met.
 
         Returns whether open nodes are left.
         """
@@ -215,7 +215,7 @@ cdef class Descent:
 
     cdef Py_ssize_t _better_half(self, Consistency network, Py_ssize_t variable,
                                  int32_t* out) noexcept nogil:
-        """Write the half of the values with the best one to `out`; return its size.
+        """Write the half that contains the best value to `out`; return its size.
 
         The values are halved in their order, as costs of near values are often similar.
         """

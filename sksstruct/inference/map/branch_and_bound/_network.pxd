@@ -13,7 +13,7 @@ cdef class CostNetwork:
     # not searched for
     cdef readonly int64_t c0, limit
     # variables `begin` to `end` are searched: variables before `own_end` lose values
-    # that would raise c0 to the limit, the other ones lose values that cost `top`;
+    # that would raise c0 to the limit, the other variables lose values that cost `top`;
     # without clusters `own_end` is the number of variables, and `top` is unused
     cdef Py_ssize_t begin, own_end, end
     cdef int64_t top

@@ -1,7 +1,7 @@
 """A cost network: integers that move between tables, variables and a constant.
 
-The cost of a labeling is c0 plus the costs of its values plus those of its factors. All
-costs are at least 0, so that c0 is a lower bound. Costs move without changing the sum
+The cost of a labeling is c0 plus the costs of the values and of the factors. All costs
+are at least 0, so that c0 is a lower bound. Costs move without changing the sum
 (equivalence-preserving transformations; Cooper et al., Soft arc consistency revisited,
 Artificial Intelligence 174, 2010). Tables are read-only: the delta of a value is the
 cost moved to it from a factor, and the cost of a tuple is its table entry minus the
@@ -9,7 +9,7 @@ deltas of its values. Integers keep the sums exact.
 
 The trail saves each number before it changes, and backtracking restores the numbers up
 to a mark. The values of a variable that are alive come first in a list of all values,
-so that the trail saves their number only.
+so that the trail saves only the number of alive values.
 
 Propagation and branching are in the kernels that extend this one.
 """
@@ -86,7 +86,7 @@ cdef class CostNetwork:
 
     cdef int restrict(self, Py_ssize_t variable, const int32_t* chosen,
                       Py_ssize_t n_chosen, bint keep) except -1 nogil:
-        """Keep only the chosen values of a variable, or remove them."""
+        """Keep only the chosen values of a variable, or remove the chosen values."""
         cdef Py_ssize_t k, n_kept = 0
         self.save(&self.size[variable])
         # kept values move to the first seats, removed ones right after the alive values

@@ -76,7 +76,7 @@ class Simplified:
             if self._is_eliminated[v]:
                 continue
             # the degree in the heap is out of date: push the variable with its present
-            # one
+            # degree
             now = self._degree(v)
             if now > degree:
                 heapq.heappush(heap, (now, v))
@@ -99,7 +99,7 @@ class Simplified:
         return len(self._neighbors(v))
 
     def _minimize_out(self, v, neighbors):
-        """Replace a variable by a table of its least costs given its neighbors."""
+        """Replace variable v by a table of v's least costs given the neighbors."""
         scope = (*neighbors, v)
         total = np.zeros([self._sizes[u] for u in scope], dtype=np.int64)
         total += self._unaries[v]

@@ -72,7 +72,7 @@ cdef class Tail:
         core.
         """
         cdef Py_ssize_t a, b, i, k, variable, factor, n, first
-        # anew at every node, as the open variables differ
+        # the links of another node are dropped, as its open variables differ
         for a in range(self._n_open):
             self._degree[a] = 0
             for b in range(self._n_open):
@@ -101,8 +101,8 @@ cdef class Tail:
         if self._linked[a][b]:
             return
         self._linked[a][b] = self._linked[b][a] = 1
-        # the degree of a variable of a larger factor exceeds its list, which is not
-        # read
+        # the degree of a variable of a larger factor exceeds the length of its list,
+        # which is not read
         if self._degree[a] < MOST_OPEN:
             self._neighbors[a][self._degree[a]] = b
         if self._degree[b] < MOST_OPEN:

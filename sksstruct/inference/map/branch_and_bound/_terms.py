@@ -1,4 +1,4 @@
-"""Integer costs of a graph, and their network made consistent at the root."""
+"""Integer costs of a graph, and the consistent network of the root."""
 
 import math
 
@@ -18,10 +18,11 @@ _FINE_ENOUGH = 64
 # `_MOST_LOST`; sums over many sweeps are estimated to lose `_LOST` times the largest
 # score.
 _MOST_LOST, _LOST = 2.0**-10, 2.0**-38
-# Messages are used if they lower the upper bound by more than this share of the gap.
+# Messages are used if their bound is below the upper bound by more than this share of
+# the gap.
 _LEAST_USE = 0.05
 # Sweeps end if `_PATIENCE` pairs of a forward and a backward sweep raise c0 by at most
-# the share `_LEAST_PROGRESS` of its distance to the limit.
+# the share `_LEAST_PROGRESS` of the distance from c0 to the limit.
 _PATIENCE, _LEAST_PROGRESS = 8, 0.02
 
 
@@ -114,7 +115,7 @@ class Terms:
         self.limit = math.ceil(gap * self.scale)
 
     def refine(self, root):
-        """Replace the costs by those at the root, on a finer scale.
+        """Replace the costs by the costs at the root, on a finer scale.
 
         `c0` of the root is subtracted, so that the integers span a smaller range of
         scores.

@@ -2,17 +2,17 @@
 
 The search decides the variables of a cluster first; then the separators of its children
 have values, and each child with its descendants is an independent subproblem. `Goods`
-stores the bounds of a subproblem for these values of the separator, so that it is not
-searched again (C. Terrioux and P. Jegou, Hybrid backtracking bounded by
-tree-decomposition of constraint networks, Artificial Intelligence 146, 2003; S. de
+stores the bounds of a subproblem for these values of the separator, so that the
+subproblem is not searched again (C. Terrioux and P. Jegou, Hybrid backtracking bounded
+by tree-decomposition of constraint networks, Artificial Intelligence 146, 2003; S. de
 Givry, T. Schiex and G. Verfaillie, Exploiting tree decomposition and soft local
 consistency in weighted CSP, AAAI 2006).
 
 Propagation moves costs across separators, so that goods are in terms of the given
 costs: the cost that variables of the subproblem have moved to c0, plus the cost that
 its factors have moved to the values of the separator. The search of a cluster changes
-nothing outside the subproblem. Its limit removes no values of the descendants, which
-may be searched with another limit for other values of the cluster.
+nothing outside the subproblem. The limit of this search removes no values of the
+descendants, which may be searched with another limit for other values of the cluster.
 """
 
 cimport cython
@@ -37,7 +37,7 @@ ctypedef Py_ssize_t[3] Range
 
 
 # Bounds on the cost of a subproblem (a cluster with its descendants) for one tuple of
-# values of its separator, which `code` numbers.
+# values of its separator; `code` is the number of the tuple.
 cdef struct Good:
     int64_t code
     # lower bound, and cost of the best values
@@ -92,7 +92,7 @@ cdef class Goods:
         return &self.goods[k] if k >= 0 else NULL
 
     cdef Good* insert(self, Py_ssize_t cluster, int64_t code) except NULL nogil:
-        """Return the good of a key, a new one without bounds if there is none."""
+        """Return the good of a key; a missing good is created, without bounds."""
         cdef Py_ssize_t slot = self._slot(cluster, code)
         cdef Good* good
         if self._slots[slot] < 0:
@@ -149,9 +149,10 @@ cdef class TreeDescent(Descent):
     # places of separator variables in the scopes of the subproblem's factors
     cdef const Py_ssize_t* _place_first
     cdef const Py_ssize_t* _place
-    # stack of cluster searches: cluster, trail mark and `_lowest` at its start, code of
-    # the separator's values, shift from c0 to the good's costs, limit now, limit at the
-    # start, limit of the parent at that time, least leaf cost, cost of the best values
+    # stack of cluster searches: cluster, trail mark and `_lowest` at the start of the
+    # search, code of the separator's values, shift from c0 to the good's costs, limit
+    # now, limit at the start, limit of the parent at that time, least leaf cost, cost
+    # of the best values
     cdef Py_ssize_t _n_calls
     cdef Py_ssize_t* _cluster
     cdef Py_ssize_t* _call_mark
@@ -244,7 +245,7 @@ cdef class TreeDescent(Descent):
                       self._range[cluster][2])
 
     cdef int _return(self, Consistency network) except -1 nogil:
-        """End the search of a cluster: store its good, and return to the parent."""
+        """End the search of a cluster: store a good, and return to the parent."""
         cdef Py_ssize_t k = self._n_calls - 1, cluster = self._cluster[k]
         cdef int64_t shift = self._call_shift[k]
         cdef Good* good

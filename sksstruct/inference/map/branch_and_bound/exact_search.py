@@ -1,6 +1,6 @@
 """Exact search on the graph of a MAP run, which receives labelings and bounds.
 
-The search sets up integer costs, makes them consistent at the root, eliminates
+The search sets up integer costs, makes the costs consistent at the root, eliminates
 variables of few neighbors, and searches the connected components in turns. Nodes,
 decisions and propagation are in the files that search one component.
 """
@@ -67,7 +67,7 @@ def most_entries():
         Largest number of entries.
     """
     memory = _MEMORY
-    # some operating systems lack these names
+    # some operating systems lack `sysconf` or these names
     with contextlib.suppress(AttributeError, ValueError, OSError):
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return _MEMORY_SHARE * memory / _BYTES

@@ -63,7 +63,7 @@ class Network(Consistency):
         super().__init__(self.arrays, limit, c0)
 
     def export(self):
-        """Return the values that remain, their costs, and the costs of factors.
+        """Return the remaining values, the costs of values, and the costs of factors.
 
         Returns
         -------

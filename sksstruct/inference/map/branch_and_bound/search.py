@@ -1,7 +1,7 @@
 """Set-up of depth-first searches, and the open nodes that they leave.
 
-The kernels decide and propagate; this file allocates their arrays and turns the path of
-a stopped search into nodes for the heap.
+The kernels decide and propagate; this file allocates the arrays of the kernels and
+turns the path of a stopped search into nodes for the heap.
 """
 
 from types import SimpleNamespace
@@ -92,7 +92,7 @@ class DepthFirst(_Labeling, Descent):
         super().__init__(network, self.arrays, grain)
 
     def start(self, path):
-        """Restore a node by propagating its decisions.
+        """Restore a node by propagating the decisions on its path.
 
         Parameters
         ----------

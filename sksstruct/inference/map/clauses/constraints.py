@@ -32,8 +32,8 @@ class Constraints:
     Attributes
     ----------
     exist : bool
-        Whether the graph has constraints, and memory suffices for their clauses.
-        Budgets are left out, so that labelings may violate budgets.
+        Whether the graph has constraints, and memory suffices for the clauses. Budgets
+        are left out, so that labelings may violate budgets.
     """
 
     def __init__(self, graph, labeling):
@@ -57,7 +57,7 @@ class Constraints:
         self._clauses = []
 
     def _collect(self):
-        """Collect the clauses; False if there are none, or too many."""
+        """Collect the clauses; return False if there are no clauses, or too many."""
         graph, batch = self._graph, []
         self._add(self._literal[graph.unaries == -np.inf, None] ^ 1)
         for t, scopes in self._scopes_by_table():
@@ -83,7 +83,7 @@ class Constraints:
     def _scopes_by_table(self):
         """Yield each table with the scopes that use it, edges first."""
         graph = self._graph
-        # weights of tables with -inf are positive: they change no -inf entry
+        # weights of tables with -inf are positive, and change no -inf entry
         for t, edges in graph.edges_by_table():
             yield t, graph.edges[edges]
         for t, _, scopes in graph.factors_by_table():

@@ -21,8 +21,8 @@ _LEAST = 4
 # Limits of the search for cliques: numbers of pairs and of visited states.
 _MOST_PAIRS, _MOST_WORK = 100_000, 1_000_000
 # Conditions of at least _MANY variables become cliques, with at most _MOST_ENTRIES
-# entries of edge tables: assignments with pairwise scores are proved sooner with them
-# than with tables of 2^10 entries.
+# entries of edge tables: assignments with pairwise scores are proved optimal sooner
+# with cliques than with tables of 2^10 entries.
 _MANY, _MOST_ENTRIES = 8, 1_000_000
 
 
@@ -37,8 +37,8 @@ class Cliques:
     Attributes
     ----------
     graph : FactorGraph
-        The variables of the given graph, followed by those of the cliques. The given
-        graph if there are no cliques.
+        The variables of the given graph, followed by the variables of the cliques. The
+        given graph if there are no cliques.
     n : int
         Number of cliques.
     """
@@ -136,14 +136,14 @@ def _joined_pairs(graph):
     cliques = _cover(pairs)
     joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
     is_gone = [pair in joined for pair in map(tuple, pairs.tolist())]
-    # cliques must remove more edges than they add
+    # without cliques if these would add as many edges as they remove
     if sum(is_gone) <= sum(map(len, cliques)):
         return nothing
     return edges[is_gone], cliques
 
 
 def _exclusions(graph):
-    """Return edges that only exclude one pair of states, and these pairs.
+    """Return edges that only exclude one pair of states, and the excluded pairs.
 
     States are numbered as in the unary scores.
     """

@@ -13,7 +13,7 @@ _FORESTS = 2
 # Windows of the local search over promising states: states per variable, and number of
 # variables, which is smaller for more states.
 _WINDOWS = (3, 20), (6, 12)
-# Largest number of entries of one table of a window, and of all its tables.
+# Largest number of entries of one table of a window, and of all tables of a window.
 _BUDGET, _TOTAL = 4096.0, 1e6
 
 
@@ -78,7 +78,8 @@ def best_candidates(problem, scores, limit, labeling):
         scores_of_variable = scores[begin:end]
         # the order of these states does not matter: partitioning suffices
         best = np.argpartition(-scores_of_variable, limit - 1)[:limit]
-        # the labeling must remain possible: its state replaces the worst one
+        # the labeling must remain possible: its state replaces the worst of the best
+        # states
         if labeling[variable] not in best:
             best[np.argmin(scores_of_variable[best])] = labeling[variable]
         out[begin : begin + limit] = best

@@ -10,8 +10,8 @@ class Forced:
     """Find the variables with one allowed state, and move their scores to neighbors.
 
     A variable has one state if it is observed, has no other state, or all other states
-    score -inf. The scores of a factor whose variables are fixed but for one are added
-    to the unary scores of this variable, which may thereby lose all states but one.
+    score -inf. The scores of a factor whose variables are fixed except for one are
+    added to the unary scores of this variable, which may then lose all states but one.
     Each factor is visited once for each of its variables.
 
     Parameters

@@ -17,7 +17,7 @@ cdef class Problem:
     cdef const int32_t* states
     cdef const Py_ssize_t* first
     cdef double* unary
-    # factors, edges before larger ones: the variables of factor f are
+    # factors, edges before larger factors: the variables of factor f are
     # scope[scope_first[f]] to scope[scope_first[f + 1] - 1]; number of its table; edges
     # also have two ends and a weight
     cdef const Py_ssize_t* scope_first
@@ -46,8 +46,8 @@ cdef class Problem:
     cdef inline bint late(self, double work) except -1 nogil:
         """Count some work, in table entries, about; return whether the time is over.
 
-        Kernels that may take long call this from time to time, and stop. Pending
-        signals, such as an interrupt, are handled here.
+        Kernels that may take long call `late` from time to time, and stop if it is
+        true. Pending signals, such as an interrupt, are handled here.
         """
         self._credit -= work
         return self.is_late if self._credit > 0.0 else self._look()

@@ -14,11 +14,12 @@ _SMALL, _BATCH = 1024, 1_000_000
 class Reduced:
     """The part of a graph that remains to be solved, and the way back.
 
-    Variables with one possible state are removed; their scores are added to neighbors.
-    Scores of -inf become finite penalties, so low that a labeling with one of them
-    scores less than every labeling without: minus the sum of the ranges of all scores,
-    and a margin. Upper bounds therefore hold, and the best labeling of the reduced
-    graph is allowed if the given graph has an allowed labeling.
+    Variables with one possible state are removed; the scores of these variables and of
+    their factors are added to neighbors. Scores of -inf become finite penalties, so low
+    that a labeling with one of them scores less than every labeling without: minus the
+    sum of the ranges of all scores, and a margin. Upper bounds therefore hold, and the
+    best labeling of the reduced graph is allowed if the given graph has an allowed
+    labeling.
 
     Parameters
     ----------
@@ -162,7 +163,7 @@ class Reduced:
 
 
 def _weights(graph):
-    """Return the weights of the edges, ones if the graph has none."""
+    """Return the weights of the edges; all are 1 in a graph without weights."""
     return np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
 
 

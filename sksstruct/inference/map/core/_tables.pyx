@@ -68,7 +68,8 @@ cdef int _store_extremes(TableSpec* spec, Py_ssize_t n_uses) except -1:
     resize(<void**>&spec.row_high, (n + spec.cols) * sizeof(double))
     spec.col_high = spec.row_high + n
     sks_extremes(n, spec.cols, spec.data, spec.row_high, spec.col_high)
-    # the comparison takes about as long as a few messages: not for tables of few uses
+    # the comparison takes about as long as a few messages: skip it for tables of few
+    # uses
     spec.symmetric = n_uses > 4 and n == spec.cols
     if spec.symmetric:
         for i in range(n):
@@ -85,7 +86,7 @@ cdef void send(const TableSpec* table, double weight, bint backward,
                const double* incoming, double* out, Scratch* scratch) noexcept nogil:
     """out = max-plus product of incoming with weight times table, or its transpose."""
     cdef double limit
-    # dense tables first, as most graphs have no others
+    # dense tables first: most graphs have dense tables only
     if table.kind == DENSE:
         # the largest entries bound messages for positive weights only
         if table.row_high != NULL and weight > 0.0:
@@ -223,7 +224,7 @@ cdef void _pruned(const TableSpec* table, double weight, bint backward,
     cdef double lowest
     best = _bound_senders(n_senders, weight, incoming,
                           table.col_high if backward else table.row_high, scratch)
-    # other senders count only if their bounds exceed the least message of the best one
+    # only senders whose bounds exceed the best sender's least message can change `out`
     if by_column:
         lowest = _send_column(table, weight, best, incoming[best], out)
     else:
@@ -312,7 +313,7 @@ cdef inline void _raise_rows(const TableSpec* table, double weight,
     cdef const double* upper_bound = scratch.value
     cdef Py_ssize_t* senders = scratch.index
     cdef Py_ssize_t i, k, best, n_remaining
-    # no sorting: usually a few senders raise all of `out`, and the rest is dropped
+    # no sorting: usually a few senders raise all of `out`, and no further sender can
     while n_left:
         best = 0
         for k in range(1, n_left):

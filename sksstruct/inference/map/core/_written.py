@@ -1,4 +1,4 @@
-"""All scores of a graph as plain arrays, for solvers without its table types."""
+"""All scores of a graph as plain arrays, for solvers that do not know `Table`."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Greedy direction method of multipliers for many binary factors: Algorithm 2, kernel.
 
 X. Huang et al. (2017), Section 3.3. With binary variables the score of an edge is c_f
-y_f(1, 1), after its other terms were added to the scores of its ends. The augmented
-Lagrangian is
+y_f(1, 1), after the other terms of its table were added to the scores of its ends. The
+augmented Lagrangian is
 
     sum_i -c_i x_i + sum_f -c_f y_f(1, 1)
         + sum_(f,i) mu_if (y_if - x_i) + rho / 2 (y_if - x_i)^2
@@ -119,7 +119,7 @@ cdef class BinaryState:
         return new_edges
 
     def add_edges(self, list new_edges):
-        """Append edges to the active ones, whose arrays have room."""
+        """Append edges to the arrays of active edges, which have room."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, k
         for edge in new_edges:
@@ -240,8 +240,8 @@ cdef class BinaryState:
 
         With multipliers mu_u, mu_v >= 0, mu_u + mu_v <= c_f, an inactive edge adds c_f
         - mu_u - mu_v to the bound. An end whose sum is negative may take a multiplier
-        of up to minus its sum without adding to the bound. `_sum` contains the
-        multipliers on return; they are not stored otherwise.
+        of up to minus its sum without adding to the bound. On return `_sum` contains
+        the multipliers, which are stored nowhere else.
         """
         cdef Py_ssize_t edge, side, end
         cdef double total = 0.0, uncovered, paid
@@ -319,14 +319,14 @@ cdef double solve_edge(double a, double b, double c, double* first,
         second[0] = 1.0 - flipped
         return max(0.0, first[0] - joint)
     # y is the smaller of u and v. c raises the smaller one, at most up to the larger;
-    # from there both move together.
+    # from there u and v rise together.
     if a > b + c:
         first[0], second[0] = a, b + c
     elif b > a + c:
         first[0], second[0] = a + c, b
     else:
         first[0] = second[0] = 0.5 * (a + b + c)
-    # clipping to [0, 1] comes last, as it preserves the order of u and v
+    # clipping to [0, 1] comes last: the order of u and v stays the same
     first[0] = min(1.0, max(0.0, first[0]))
     second[0] = min(1.0, max(0.0, second[0]))
     return min(first[0], second[0])

@@ -106,8 +106,8 @@ cdef class EntrySearch:
             line, gradient = search.state[side][i], search.gradient[side][i]
             if search.bounded and search.weight * high[line] - gradient <= search.best:
                 continue
-            # the gradient of the line is the same for all partners, so that its best
-            # entry is its best pair
+            # the gradient of the line is the same for all partners, so that the best
+            # entry of the line is the best pair
             other = self._lists.outside(search.table_index, side == 1, line,
                                         search.sign, search.slot[1 - side])
             self.looked_up += 1
@@ -122,7 +122,8 @@ cdef class EntrySearch:
         cdef const TableSpec* table = search.table
         cdef Py_ssize_t k, row, col
         for k in range(search.n_states[0]):
-            # rows in descending order of their largest entries, if these are known
+            # rows in descending order of largest entries, if the largest entries are
+            # known
             row = k
             if search.bounded:
                 row = self._lists.of_table[search.table_index].by_high[k]
@@ -176,7 +177,7 @@ cdef inline void _offer(Search* search, double score, Py_ssize_t row,
 cdef void _search_active(Search* search, const Active* active) noexcept nogil:
     """Search the active entries of y_f."""
     cdef Py_ssize_t k, i, j, row, col
-    # all of them: active entries are few, and contain the best one at convergence
+    # active entries are few, and contain the best entry at convergence
     for k in range(active.count):
         i, j = active.slot[2 * k], active.slot[2 * k + 1]
         row, col = search.state[0][i], search.state[1][j]

@@ -1,7 +1,7 @@
 """The search (8) of Algorithm 1 in factors of three or more variables.
 
-The descent of an entry of y_f is its score minus the gradients d_if at its states,
-which are zero for states without a slot. The entries of a table are in one list, by
+The descent of an entry of y_f is its score minus the gradients d_if at its states;
+gradients are zero for states without a slot. The entries of a table are in one list, by
 score, which all factors that share the table use. The search reads the list until the
 remaining scores, plus the largest possible contributions of the gradients, cannot
 exceed the best descent so far; active entries are searched first, and end the search

@@ -1,8 +1,10 @@
 """Sparse marginals and multipliers of a graph, by slots.
 
-Each variable has a list of slots: states that have become relevant. All vectors of
-they are short and dense (Huang et al., 2017, Section 3.2). The marginals y_f of a
-factor are zero except for active entries, each a combination of slots of its variables.
+Each variable has a list of slots: states that have become relevant. All vectors of the
+variable and of its factors have an entry per slot and are zero elsewhere, so that the
+vectors are short and dense (Huang et al., 2017, Section 3.2). The marginals y_f of a
+factor are zero except for active entries, each of these a combination of slots of its
+variables.
 """
 
 from libc.stdlib cimport calloc, free

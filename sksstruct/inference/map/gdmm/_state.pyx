@@ -149,7 +149,7 @@ cdef class GreedyState(SlotState):
         cdef Active* active = &self._active[factor]
         cdef double rho = self.rho, step_square, change, bound = active.arity * self.rho
         cdef double highest = 2.0 * bound * active.count
-        # all tries start from the same gradient
+        # every trial step starts from the same gradient
         while True:
             step_square = self._propose(active, bound)
             self._add_step(problem, factor, 1.0)
@@ -237,7 +237,7 @@ cdef class GreedyState(SlotState):
         cdef double* ordered = self._sorted
         cdef Py_ssize_t i, k
         cdef double value, total = 0.0, threshold = 0.0
-        # sorted in a copy, as the step needs the values in their places
+        # a copy is sorted, as the step needs the values in their order
         for i in range(n):
             value = values[i]
             k = i

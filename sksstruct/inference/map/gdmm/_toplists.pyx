@@ -2,8 +2,8 @@
 
 Huang et al. (2017), Section 3.2, use lists sorted in advance to find the best entry of
 a table outside of a few states. Here a row or a column is sorted when a search first
-needs it, eight entries deep, and at least twice as deep each further time. All factors
-that share a table share its lists. Tables given by a formula need no lists.
+needs it, eight entries deep, and at least twice as deep whenever a search needs more.
+All factors that share a table share its lists. Tables given by a formula need no lists.
 """
 
 import numpy as np

@@ -111,7 +111,8 @@ class MAPBinaryGDMMState(BinaryState):
             top = np.arange(len(self.pair))
         # descending c_f, ties in the order of the edges
         self._best_edges = top[np.lexsort((top, -self.pair[top]))]
-        # read from the start: among edges of equal c_f, others may be in the list now
+        # read from the start: among edges of equal c_f, the longer list may have other
+        # edges
         self._n_read = 0
 
     def grow(self, variables, edges):

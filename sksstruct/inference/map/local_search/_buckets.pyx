@@ -76,7 +76,7 @@ cdef class Buckets:
             self._load_variable(problem, window, order, labeling, place)
             variable = window.variable[place]
             # inner edges are loaded with their first end; the order of the parts is
-            # fixed, since sums of floats depend on it
+            # fixed, since the rounding of sums depends on the order
             for i in range(problem.in_first[variable],
                            problem.in_larger[variable]):
                 edge = problem.in_factor[i]
@@ -104,7 +104,7 @@ cdef class Buckets:
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             edge = problem.in_factor[i]
             other = other_end(problem, edge, variable)
-            # inner edges have a part of their own
+            # edges inside the window have parts of their own
             if window.place[other] >= 0:
                 continue
             for k in range(size):
@@ -154,7 +154,8 @@ cdef class Buckets:
                 table.scope[table.count] = window.place[variable]
                 self._saved_states[table.count] = labeling[variable]
                 table.count += 1
-        # a larger factor scores a labeling: all candidates are written to it in turn
+        # a larger factor scores a labeling: each entry's candidates are written to the
+        # labeling
         for entry in range(n_entries):
             # the digits of the entry's index are the candidates
             rest = entry

@@ -1,13 +1,13 @@
 """Cells: parts of a graph that take their states from one labeling as a whole.
 
 Given several labelings, two neighbors are in one cell if the same labelings are equal
-to each other at both of them. A cell has one state for each of its distinct labelings.
-Variables at which all labelings are equal are in no cell. The cells are the variables
-of a much smaller problem, whose score is that of the combined labeling: block spins
-(Houdayer and Martin, Hierarchical approach for computing spin glass ground states,
-Phys. Rev. E 64, 2001), for any number of labelings and states, and factors of any
-order. With two labelings, no factor has variables of two cells. `Crossover` solves the
-smaller problem.
+to each other at both neighbors. A cell has one state for each of its distinct
+labelings. Variables at which all labelings are equal are in no cell. The cells are the
+variables of a much smaller problem, whose score is that of the combined labeling: block
+spins (Houdayer and Martin, Hierarchical approach for computing spin glass ground
+states, Phys. Rev. E 64, 2001), for any number of labelings and states, and factors of
+any order. With two labelings, no factor has variables of two cells. `Crossover` solves
+the smaller problem.
 """
 
 from libc.stdint cimport int32_t, uint8_t
@@ -94,7 +94,7 @@ cdef class CellParts:
                 self.n_cells += 1
 
     cdef void _grow_cell(self, Problem problem, Py_ssize_t start) noexcept nogil:
-        """Make the next cell: `start`, and variables of the same classes linked to it.
+        """Make the next cell: `start`, and connected variables of the same classes.
         """
         cdef Py_ssize_t head = 0, size = 1, i, k, variable, factor
         # `_scratch` is a queue of variables whose neighbors may join the cell
@@ -251,7 +251,7 @@ cdef class CellParts:
 
 
 cdef void _sort(int32_t* values, Py_ssize_t size) noexcept nogil:
-    """Sort the first `size` values by insertion: there are few."""
+    """Sort the first `size` values by insertion, as the values are few."""
     cdef Py_ssize_t i, k
     cdef int32_t value
     for i in range(1, size):

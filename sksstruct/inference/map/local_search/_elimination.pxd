@@ -24,7 +24,7 @@ cdef struct Scan:
     # stride of each part along the eliminated variable
     Py_ssize_t own_stride[MAX_PARTS]
     # change of `entry` if a neighbor takes its next candidate, and all faster neighbors
-    # return to their first one
+    # return to their first candidates
     Py_ssize_t move[MAX_NEIGHBORS][MAX_PARTS]
     # present candidate, and number of candidates, of each of the `count` neighbors
     int32_t digit[MAX_NEIGHBORS]

@@ -62,7 +62,8 @@ cdef class Elimination:
         """
         cdef uint64_t unused = 1
         cdef int32_t[::1] variables = np.arange(problem.n_variables, dtype=np.int32)
-        # a cheap check first: with so many edges, some variable has too many neighbors
+        # a cheap check first: the average number of neighbors is above the possible
+        # number
         if problem.n_edges > 32 * problem.n_variables:
             return False
         # all or nothing: `plan` makes no random choice
@@ -169,7 +170,7 @@ cdef class Elimination:
                          const Part* part) noexcept nogil:
         """Point at the first entry of a part, and compute its strides."""
         cdef Py_ssize_t i, k, stride = 1, back = 0, p = scan.n_parts
-        # a neighbor outside the scope of a part does not move its entry
+        # a neighbor outside the scope of a part does not change the part's entry
         for k in range(made.count):
             scan.move[k][p] = 0
         # the last place of a scope is fastest

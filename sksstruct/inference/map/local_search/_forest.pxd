@@ -14,8 +14,8 @@ cdef class Forest:
     cdef int32_t* _stamp
     cdef int32_t* _factor_stamp
     cdef int32_t _move
-    # union-find roots of the growing trees; by root: the variable that met the tree
-    # last, and the move in which it did
+    # union-find roots of the growing trees; by root: the last variable found next to
+    # the tree, and the move in which it was found
     cdef int32_t* _root
     cdef int32_t* _touched_by
     cdef int32_t* _touched

@@ -64,7 +64,8 @@ cdef class Forest:
             if self._stamp[other] != self._move:
                 problem.add_states(edge, problem.ends[edge][0] == variable,
                                    labeling[other], out)
-        # a larger factor scores a labeling: each state is written to it in turn
+        # a larger factor scores a labeling: each state is written to the labeling in
+        # turn
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             for state in range(problem.states[variable]):
                 labeling[variable] = state

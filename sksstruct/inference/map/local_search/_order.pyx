@@ -70,7 +70,7 @@ cdef class EliminationOrder:
         self._connect(problem, window)
         self._list_waiting(window)
         while self.n_eliminated < self._end:
-            # leaves first, as they enlarge no table
+            # leaves first, as their elimination enlarges no table
             index = self._next_leaf()
             if index < 0:
                 if all_or_nothing and (self.n_fixed
@@ -113,7 +113,7 @@ cdef class EliminationOrder:
 
     cdef bint _connect_edges(self, Problem problem, Window window,
                              Py_ssize_t place) noexcept nogil:
-        """Link a place to earlier ones that share an edge; False: too many links."""
+        """Link a place to earlier places that share an edge; False: too many links."""
         cdef Py_ssize_t i, other, variable = window.variable[place]
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             other = window.place[other_end(problem, problem.in_factor[i], variable)]
@@ -128,7 +128,7 @@ cdef class EliminationOrder:
 
     cdef bint _connect_factors(self, Problem problem, Window window,
                                Py_ssize_t place) noexcept nogil:
-        """Link a place to earlier ones of its larger factors; False: too many links."""
+        """Link a place to earlier places of larger factors; False: too many links."""
         cdef Py_ssize_t i, k, factor, other, variable = window.variable[place]
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             factor = problem.in_factor[i]
@@ -240,7 +240,7 @@ cdef class EliminationOrder:
         """Give a place the next rank; False: a list of its neighbors is full."""
         cdef Py_ssize_t k, i, place = self.order[index]
         cdef bint fits = True
-        # unlinked first, to make room in the lists of its neighbors
+        # the place is unlinked first, to make room in the lists of its neighbors
         self._unlink(place)
         for k in range(self.n_neighbors[place]):
             for i in range(k):

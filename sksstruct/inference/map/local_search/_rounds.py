@@ -15,7 +15,7 @@ _MOST_VISITS = 500_000
 # Heat at the beginning of a round, in units of the mean cost of a kick; falls to zero.
 _HEAT = 3.0
 # Heat, in the same units, above which a round forgets its best labeling, so that the
-# round ends with a labeling of its own.
+# round ends with a labeling found after the hot phase.
 _HOT = 2.0
 # Ratio of the least work of a whole search to the work of its first round.
 _FIRST_ROUND = 512
@@ -33,7 +33,7 @@ _WIDE = 600
 # Largest number of entries of a table of a wide window in the first round; doubles with
 # each round.
 _WIDE_BUDGET = 2048.0
-# Upper limit of the doubling: larger tables take too long for their gain.
+# Upper limit of the doubling: larger tables take too long.
 _WIDEST_BUDGET = 65536.0
 # Ratio of a round's visits to the visits of its wide windows.
 _WINDOWS_SHARE = 8
@@ -54,7 +54,7 @@ _GOOD = 5.0
 _POOR = 25.0
 # Share of the time for rounds with a loose bound; solvers with bounds get the rest.
 _SHARE = 0.25
-# The same share if the rounds improve nothing.
+# Share of the time for rounds while rounds improve nothing.
 _IDLE_TIME = 0.1
 # Least gap of a loose bound, relative to the score.
 _LOOSE = 0.05
@@ -63,9 +63,9 @@ _BEFORE = 3.0
 # A search that has improved nothing in this number of consecutive rounds, and in this
 # share of all visits so far, gets no time before other solvers.
 _IDLE_ROUNDS, _IDLE_SHARE = 3, 0.5
-# Seconds by which rounds have to be behind their share of the time to be made.
+# A round begins if rounds are behind their share of the time by this number of seconds.
 _LEAST_DELAY = 0.03
-# Seconds behind their share, before an uninterruptible step.
+# The same number before an uninterruptible step.
 _LEAST_STEP_DELAY = 0.3
 # Share of the first moments for rounds, which improve poor labelings quickly.
 _EARLY = 0.5
@@ -196,7 +196,8 @@ class RoundSearch:
             self._work = 5 * self._work // 4
         before = run.score
         self._work = rounds.in_time(self._work)
-        # after an improvement, rounds alternately start from it and from random states
+        # after an improvement, rounds start from the improved labeling and from random
+        # states in turn
         again = not self._idle_work and rounds.n_done % 2
         rounds.anneal(self._work, run.labeling if again else None)
         rounds.combine()

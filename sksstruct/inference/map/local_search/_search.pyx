@@ -79,7 +79,8 @@ cdef class LocalMoves:
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, _k
         cdef double gain, total
-        # Gauss-Seidel order: each variable sees the new states of earlier ones
+        # Gauss-Seidel order: each variable is updated given the new states of earlier
+        # variables
         with nogil:
             for _k in range(MAX_ROUNDS):
                 total = 0.0

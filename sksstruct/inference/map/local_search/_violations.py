@@ -23,8 +23,8 @@ _MOST_LIMITS = 3
 # Taboo tenures: short for tight constraints, long for many similar allowed labelings.
 _TABOO = 6, 40
 # Share of the given work that a turn uses: first, least and largest share. The share
-# doubles after an improvement, and halves if no combination of limit and tenure brings
-# one.
+# doubles after an improvement, and halves if turns with all combinations of limit and
+# tenure bring no improvement.
 _FIRST_SHARE, _LEAST_SHARE, _MOST_SHARE = 0.5, 0.125, 2.0
 # A shortfall is in class frexp(shortfall)[1] + _SHIFT; exponents range from -1073
 # (least denormal number) to 1024.

@@ -189,7 +189,8 @@ cdef class WeightedSteps:
         """
         cdef double* value = &self._value[problem.first[other]]
         cdef Py_ssize_t k
-        # a larger factor scores a labeling: each state is written to it in turn
+        # a larger factor scores a labeling: each state is written to the labeling in
+        # turn
         cdef int32_t present = self._labeling[other]
         self._entries_read += 4.0 * problem.states[other]
         for k in range(problem.states[other]):
@@ -202,7 +203,7 @@ cdef class WeightedSteps:
     cdef double _recheck(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Update whether a factor is listed as violated; return its present entry."""
         cdef double entry = problem.entry_at(factor, self._labeling)
-        # the same test as in `_weighted`
+        # `_weighted` has the same test
         cdef bint violated = self._highest[factor] - entry > self._limit
         cdef int32_t seat = self._seat[factor], last
         if violated and seat < 0:
@@ -262,7 +263,7 @@ cdef class WeightedSteps:
             used += 3.0 * problem.states[other_end(problem, edge, variable)]
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             factor = problem.in_factor[i]
-            # subtract the values for the old state, add those for the new one
+            # subtract the values for the old state, add the values for the new state
             self._present_gain -= problem.higher_entry(factor, self._labeling)
             for k in range(2):
                 self._add_around(problem, factor, variable, -1.0 if k == 0 else 1.0)
@@ -339,7 +340,7 @@ cdef class WeightedSteps:
         """
         cdef Py_ssize_t best = -1, target = -1
         self._compare_some(problem, &best, &target)
-        # targets of other variables remain their best other states
+        # all other variables keep their best other states as targets
         if best >= 0:
             self._target[best] = target
         return best
@@ -374,7 +375,7 @@ cdef class WeightedSteps:
     @cython.final
     cdef void _grow(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Raise the weight of a factor, and update the values of its variables."""
-        # subtract the values with the old weight, add those with the new one
+        # subtract the values with the old weight, add the values with the new weight
         self._add_around(problem, factor, -1, -1.0)
         self._weight[factor] += self._unit
         self._add_around(problem, factor, -1, 1.0)

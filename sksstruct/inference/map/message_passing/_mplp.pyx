@@ -42,7 +42,8 @@ cdef class MaxProductSweeps(Messages):
             if problem.late(work):
                 self.bound = INFINITY
                 return 0
-        # factors less their messages have maxima of zero, and add nothing to the bound
+        # theta_f minus the messages of f has maximum zero, and adds nothing to the
+        # bound
         self.bound = 0.0
         for variable in range(problem.n_variables):
             top = -INFINITY

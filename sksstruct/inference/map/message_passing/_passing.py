@@ -17,7 +17,8 @@ from sksstruct.utils.progress import Status
 
 # Sweeps before the first local search; the interval grows by half each time.
 _FIRST_SEARCH = 8
-# The bound has stalled if `patience` sweeps lower it by at most this share of the gap.
+# The bound has stalled if `patience` sweeps lower the bound by at most this share of
+# the gap.
 _LEAST_PROGRESS = 0.01
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {

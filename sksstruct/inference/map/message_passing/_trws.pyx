@@ -20,8 +20,9 @@ to each of its variables. Node i, unless it is the first of f, takes the max-mar
 
 and, unless it is the last of f, gives the share theta'_i / n_i of its beliefs to f. The
 number n_i counts the factors from which node i takes or the factors to which it gives,
-whichever are more. Neither update raises the sum of all maxima. The first variable of a
-factor was the last one in the sweep before, and took the factor's scores then.
+whichever number is larger. Neither update raises the sum of all maxima. The first
+variable of a factor was the last one in the sweep before, and took the factor's scores
+then.
 """
 
 cimport cython
@@ -140,7 +141,7 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline void _send_to_neighbors(self, Problem problem, Py_ssize_t node,
                                         bint backward) noexcept nogil:
-        """Send messages to later neighbors; add the scores of edges to earlier ones."""
+        """Send messages to later neighbors; score the edges to earlier neighbors."""
         cdef Py_ssize_t i, j, edge, other
         cdef double share = self._share[node], top
         cdef const double* belief = &self._beliefs[problem.first[node]]

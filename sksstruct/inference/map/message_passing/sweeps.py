@@ -82,8 +82,8 @@ class TreeReweighted(_Moves, TreeSweeps):
         first = graph.scope_first[: problem.n_factors]
         lowest = np.minimum.reduceat(graph.scope, first)
         highest = np.maximum.reduceat(graph.scope, first)
-        # n_i of the kernel's head: the number of factors of node i, less those of which
-        # it is the first or the last variable, whichever are fewer
+        # n_i of the kernel's head: the number of factors of node i, minus the smaller
+        # of the numbers of factors with node i first, and with node i last
         n_first_or_last = np.minimum(
             np.bincount(lowest, minlength=n), np.bincount(highest, minlength=n)
         )

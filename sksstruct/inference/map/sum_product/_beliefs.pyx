@@ -1,6 +1,6 @@
 """Sweeps of belief propagation, plain or tree-reweighted, over factors of any size.
 
-In tree-reweighted belief propagation, factor f is in a share r_f of a set of spanning
+In tree-reweighted belief propagation, factor f is in the share r_f of some spanning
 forests; in plain belief propagation r_f is 1. Factor f has a message l_fi to each of
 its variables. The beliefs are psi_i = theta_i + sum_f l_fi. An update of f computes a_i
 = r_f psi_i - l_fi for each of its variables, and then

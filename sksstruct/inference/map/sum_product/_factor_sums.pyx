@@ -4,8 +4,9 @@ Every variable i of a factor f has incoming scores a_i of its states. `run` comp
 
     out_i(x_i) = r log sum_{x_f with x_i} exp((theta_f(x_f) + sum_k a_k(x_k)) / r)
 
-for all i, where r > 0 is the share of the factor. For r = 0 these are max-marginals.
-Each sum is relative to its own largest term, so that exponentials do not overflow.
+for all i, where r > 0 is the share of the factor. In the limit r = 0 the sums are
+max-marginals. Each sum is relative to its own largest term, so that exponentials do not
+overflow.
 
 Conditions on binary variables limit the number of literals that are on. Forward and
 backward sums over the inputs, by the number of inputs that are on, take time in
@@ -247,7 +248,7 @@ cdef inline void _add_input(const double* last, double* out, double gain,
     out[0] = 0.0
     for c in range(1, most + 1):
         out[c] = _log_add(last[c], last[c - 1] + gain)
-    # count 1 stands for more, too: the input may be on in addition to another one
+    # count 1 stands for more, too: the input may be on in addition to other inputs
     if more:
         out[1] = _log_add(out[1], last[1] + gain)
 

@@ -59,7 +59,7 @@ cdef class Sweeps:
         cdef double total = 0.0
         for k in range(n):
             node = n - 1 - k if backward else k
-            # in both directions an edge is visited between its two ends
+            # a sweep in either direction visits an edge between the edge's two ends
             if backward:
                 total += self._visit_node(node, True)
             for i in range(self.lower[node + 1] - self.lower[node]):
@@ -70,7 +70,7 @@ cdef class Sweeps:
                     return INFINITY
             if not backward:
                 total += self._visit_node(node, False)
-        # the last visited part of each edge or triplet has taken its maximum
+        # maxima of edges and triplets are zero: their last parts have taken the maxima
         return total
 
     cdef double _visit_node(self, Py_ssize_t node, bint backward) noexcept nogil:

@@ -5,7 +5,7 @@ for MAP using message passing, UAI 2008: a triplet lowers the bound by at least
 
     max of (a, b) + max of (a, c) + max of (b, c) - max of their sum
 
-Longer cycles, D. Sontag, D. K. Choe and Y. Li, Efficiently searching for frustrated
+For longer cycles, D. Sontag, D. K. Choe and Y. Li, Efficiently searching for frustrated
 cycles in MAP inference, UAI 2012: a split separates one state of a variable from all
 others. The weight of an edge between two splits is its maximum with both ends on the
 same side, minus its maximum with the ends on different sides. No labeling has the best
@@ -263,8 +263,8 @@ cdef class CycleSearch:
     cdef readonly double work
     cdef double _end
     cdef Py_ssize_t n_nodes
-    # by node: offset of its weights; by weight: the other node, and whether it is
-    # negative
+    # by node: offset of its weights; by weight: its other node, and whether the weight
+    # is negative
     cdef const Py_ssize_t* _first
     cdef const Py_ssize_t* _other
     cdef const int8_t* _negative

@@ -9,7 +9,7 @@ from sksstruct.inference.map.tightening._clusters import Sweeps
 
 
 class Clusters:
-    """Scores of variables, edges and triplets, which sweeps move between them.
+    """Scores of variables, edges and triplets, between which sweeps move scores.
 
     Sweeps change no total score of a labeling.
 
@@ -66,7 +66,7 @@ class Clusters:
     def _index(self):
         """List the edges of each variable, and the triplets of each edge."""
         n, ends = len(self.n_states), self.ends
-        # edges to earlier variables are contiguous, edges to later ones are listed
+        # edges to earlier variables are contiguous, edges to later variables are listed
         lower, _ = places_by(ends[:, 1], n)
         upper, upper_edge = places_by(ends[:, 0], n)
         # the edges of triplet (a, b, c) in their order: (a, b), (a, c), (b, c)
@@ -116,7 +116,7 @@ class Clusters:
         return 2.0 * sizes.prod(axis=1).sum() + 4.0 * len(self.arrays.tables)
 
     def add(self, triplets):
-        """Add triplets, and their missing edges with scores of zero.
+        """Add triplets, and edges of triplets that are missing, with scores of zero.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Clusters:
         triplet : tuple of int
             The variables.
         table : ndarray
-            Scores of their states.
+            Scores of the triples of states.
         """
         arrays, n = self.arrays, len(self.triplets)
         parts = np.split(arrays.messages, arrays.start_message[1 : 3 * n])

@@ -1,7 +1,7 @@
 """Rounds of sweeps and new clusters that lower a loose bound.
 
 D. Sontag et al., UAI 2008 and 2012, cited in full in the kernels. This file decides
-which triplets are added and when the rounds end; kernels find and sweep them.
+which triplets are added and when the rounds end; kernels find triplets and sweep.
 """
 
 import numpy as np
@@ -59,8 +59,8 @@ class Tightening:
         rows, scopes, tables = written_out(run.problem.graph)
         if run.messages is not None:
             rows, scopes, tables = run.messages.reparametrize(rows, scopes, tables)
-        # entries further below the best one than twice the gap are in no better
-        # labeling; raising them makes sums more precise
+        # entries further below the best entry than twice the gap are in no better
+        # labeling; larger values for these entries make sums more precise
         top = sum(float(term.max()) for term in (*rows, *tables))
         most = 2.0 * max(top - run.score, run.tol * max(1.0, abs(run.score)))
         rows, tables = (
@@ -181,7 +181,8 @@ class Tightening:
     def reparametrize(self, rows, scopes, tables):
         """Return the reparametrized scores.
 
-        Labelings worse than the incumbent may get other scores, which are worse, too.
+        Labelings worse than the incumbent may get other scores, which stay worse than
+        the incumbent's.
 
         Parameters
         ----------
@@ -220,7 +221,7 @@ def simple_cycles(walk):
     """Cut a closed walk into simple cycles where the walk returns to a variable.
 
     A walk through different splits of a variable may be contradictory although no
-    single cycle is. Triplets of its cycles may help nevertheless: tables of triplets
+    single cycle is. Triplets of these cycles may help nevertheless: tables of triplets
     distinguish all states.
 
     Parameters
