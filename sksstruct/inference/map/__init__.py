@@ -23,7 +23,7 @@ from sksstruct.inference.map.sum_product.result import MarginalResult
 from sksstruct.inference.map.tightening.tightened import Tightened
 from sksstruct.inference.map.toulbar2 import Toulbar2
 
-#: Makers of the solvers that :class:`~sksstruct.LPMAPPredictor` knows by name.
+#  Makers of the solvers, by the names that :class:`~sksstruct.LPMAPPredictor` accepts.
 MAP_SOLVERS: dict[str, Callable[..., MAPSolver]] = {
     "auto": Auto,
     "trws": TRWS,
@@ -64,7 +64,7 @@ __all__ = [
 def resolve_map_solver(
     solver: str | MAPSolver, *, max_iter: int | None = None, tol: float | None = None
 ) -> MAPSolver:
-    """Solver object for a name or an object.
+    """Return a new solver for a name, or the given solver object.
 
     Parameters
     ----------

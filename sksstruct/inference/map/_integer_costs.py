@@ -77,7 +77,8 @@ class IntegerCosts:
         # Rounding must not make an allowed entry cost as much as a forbidden one.
         highest = max(self.top - 1, 0)
         costs = np.floor(np.minimum(flat * self._scale, highest)).astype(np.int64)
-        # penalties are rounded: an entry that costs nearly as much is forbidden
+        # penalties are rounded: an entry that costs nearly as much as a penalty is
+        # forbidden
         costs[flat >= forbidden * (1.0 - 1e-9)] = self.top
         self.arrays = {
             "sizes": np.asarray(problem.graph.n_states),

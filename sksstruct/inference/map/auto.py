@@ -62,7 +62,7 @@ _TIGHTEN_SPEED = 8.0
 _TIGHT = 0.1
 # Relative error of a sum of scores.
 _ROUNDING = 1e-12
-# Statuses of solvers that leave the labeling open.
+# Statuses of solvers after which the labeling may not be optimal.
 _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 
 
@@ -130,7 +130,8 @@ class Auto(MAPSolver):
     def _run(self, run):
         self._combine(run)
         if run.bound == np.inf:
-            # the time limit came before any solver had a bound: the sum of all maxima
+            # the time limit came before any solver had a bound: use the sum of all
+            # maxima
             sums = score_range(run.problem.graph)
             run.report_between(bound=sums[1] + _ROUNDING * max(map(abs, sums)))
 

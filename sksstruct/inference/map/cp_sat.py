@@ -124,10 +124,10 @@ class CPSAT(MAPSolver):
 class _Program:
     """The model of CP-SAT.
 
-    A variable of two states is a Boolean, one of more states has a Boolean for each, of
-    which exactly one is true. A table has a Boolean for each different cost, which
-    clauses make true if an entry of this cost is chosen (the encoding of weighted
-    MAX-SAT).
+    A variable of two states is a Boolean, a variable of more states has a Boolean for
+    each state, of which exactly one is true. A table has a Boolean for each different
+    cost, which clauses make true if an entry of this cost is chosen (the encoding of
+    weighted MAX-SAT).
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def _project(table, scope, unary, top):
     """Move costs of a pair to the costs of its ends, which leaves more zeros."""
     for axis, variable in enumerate(scope):
         least = table.min(axis=1 - axis, keepdims=True)
-        # a state that has forbidden entries alone stays in the table
+        # the costs of a state whose entries are all forbidden stay in the table
         least[least >= top] = 0
         table = np.where(table >= top, top, table - least)
         unary[variable] += least.reshape(-1)

@@ -43,7 +43,7 @@ class Component:
     Attributes
     ----------
     bound : int
-        Lower bound on the costs below the limit.
+        Lower bound on the cost of labelings that cost less than the limit.
     best : ndarray or None
         Values of the incumbent.
     cost : int or None

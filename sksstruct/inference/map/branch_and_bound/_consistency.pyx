@@ -366,7 +366,8 @@ cdef class Consistency(CostNetwork):
                 continue
             for k in range(self.size[variable]):
                 value = self.values[self.first[variable] + k]
-                # `_project` moves costs that are left in the factor back
+                # `_project` moves costs that are left in the factor back to the
+                # variables
                 cost = self.unary[self.first[variable] + value]
                 if cost > 0:
                     self.take(i, value, -cost)
@@ -424,7 +425,7 @@ cdef class Consistency(CostNetwork):
         cdef const int64_t* table
         n_cols = self.first[variable + 1] - self.first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
-            # callers use no cost of `most` or more
+            # callers do not use costs of `most` or more
             if total >= most:
                 break
             factor, place = self.in_factor[i], self.in_place[i]
@@ -503,7 +504,7 @@ cdef class Consistency(CostNetwork):
             return 0
         for k in range(self.size[variable]):
             value = self.values[self.first[variable] + k]
-            # rounded down: the remainder stays at the variable
+            # shares are rounded down: the remainder stays at the variable
             share = self.unary[self.first[variable] + value] // n_shares
             if share <= 0:
                 continue

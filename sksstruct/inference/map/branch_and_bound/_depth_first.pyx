@@ -5,8 +5,8 @@ this value; a variable with many values is given the half that contains its best
 The search branches on the variable with the fewest values relative to its weight, which
 counts the dead ends of its factors (dom/wdeg; Boussemart et al., ECAI 2004); after a
 dead end, it branches on the same variable again (last conflict; Lecoutre et al.,
-Artificial Intelligence 173, 2009). The value is a cheapest one, among equals that of
-the incumbent. `Tail` eliminates variables with up to two open neighbors, without
+Artificial Intelligence 173, 2009). The value is a cheapest one; ties go to the
+incumbent's value. `Tail` eliminates variables with up to two open neighbors, without
 branching.
 
 A search stops after some work or some dead ends; then the search can continue, or
@@ -141,7 +141,7 @@ cdef class Descent:
             # decisions whose bound has reached the limit are skipped
             if self._open[depth] and self._bound[depth] < network.limit:
                 # the second branch has no mark: backtracking to a decision above undoes
-                # both
+                # both branches
                 self._open[depth] = False
                 variable = self._variable[depth]
                 network.undo(self._mark[depth])
@@ -155,7 +155,8 @@ cdef class Descent:
     cdef void _blame(self, Consistency network, Py_ssize_t variable) noexcept nogil:
         """Raise the weights of all variables of the factor that led to a dead end."""
         cdef Py_ssize_t i, factor = network.culprit
-        # last conflict: the next decisions are on this variable, until one succeeds
+        # last conflict: the next decisions are on this variable, until a decision
+        # succeeds
         self._conflict = variable
         network.forget()
         if factor < 0:
@@ -179,7 +180,7 @@ cdef class Descent:
                                    Py_ssize_t end, bint core) noexcept nogil:
         """Return the open variable with the fewest values for its weight, or -1.
 
-        With `core` only variables of the core.
+        With `core`, only variables of the core are compared.
         """
         cdef Py_ssize_t variable, best = -1
         cdef double cost, least = 0.0
@@ -188,7 +189,7 @@ cdef class Descent:
         for variable in range(begin, end):
             if network.size[variable] == 1:
                 continue
-            # few values and many dead ends first; ties go to the first variable
+            # few values and many dead ends are preferred; ties go to the first variable
             cost = network.size[variable] / self._weight[variable]
             if (best < 0 or cost < least) and (not core or self._tail.core[variable]):
                 best, least = variable, cost

@@ -128,7 +128,7 @@ cdef class CostNetwork:
         return 0
 
     cdef bint settle(self, Py_ssize_t variable) except -1 nogil:
-        """Move the least cost of a variable to c0, remove values; False: dead end."""
+        """Move a variable's least cost to c0, remove costly values; False: dead end."""
         cdef Py_ssize_t first = self.first[variable], k
         cdef int64_t least, high = 0, most
         if self.size[variable] == 0:
@@ -148,7 +148,8 @@ cdef class CostNetwork:
             for k in range(self.size[variable]):
                 self.save(&self.unary[first + self.values[first + k]])
                 self.unary[first + self.values[first + k]] -= least
-        # backward: `remove` fills the seat with a value that has been checked
+        # the loop runs backward: `remove` fills a seat with a value that has been
+        # checked
         most = self.too_much(variable)
         for k in range(self.size[variable] - 1, -1, -1):
             least = self.unary[first + self.values[first + k]]

@@ -57,7 +57,7 @@ class Simplified:
             self.constant += int(table)
         elif len(scope) == 1:
             row = self._unaries[scope[0]]
-            # capped: sums of forbidden costs would overflow
+            # costs are capped, as sums of forbidden costs would overflow
             self._unaries[scope[0]] = np.minimum(row + table, FORBIDDEN)
         else:
             old = self._tables.get(scope)

@@ -43,7 +43,7 @@ cdef class Tail:
                 self._open[self._n_open] = variable
                 self._n_open += 1
         self._connect(network)
-        # passes: a variable that loses a neighbor may be eliminated in the next pass
+        # repeat passes, as a variable that loses a neighbor may become eliminable
         n_left, self._n_gone, k = self._n_open, 0, -1
         while k != self._n_gone:
             k = self._n_gone
@@ -61,7 +61,7 @@ cdef class Tail:
                 if c >= 0:
                     self._unlink(c, a)
                     self._link(b, c)
-                # a negative degree: later passes skip the eliminated place
+                # later passes skip places of negative degree
                 self._degree[a] = -1
                 self.core[self._open[a]] = 0
                 n_left -= 1
@@ -92,7 +92,7 @@ cdef class Tail:
                 if n == 1:
                     self._link(a, first)
                 elif n > 1:
-                    # a factor with three or more open variables: a degree that prevents
+                    # with three or more open variables in a factor, the degree prevents
                     # elimination
                     self._degree[a] += MOST_OPEN
 
@@ -252,7 +252,8 @@ cdef class Tail:
                     if cost < least:
                         least, best = cost, h
                 self._choices[self._n_choices + i * n_c + j] = best
-                # capped at the limit: sums of forbidden costs would overflow
+                # costs are capped at the limit, as sums of forbidden costs would
+                # overflow
                 if c >= 0:
                     part = self._entries[begin + i * n_c + j] + least
                     self._entries[begin + i * n_c + j] = min(part, network.limit)
@@ -266,7 +267,7 @@ cdef class Tail:
         """Follow the backpointers, from the variable eliminated last to the first."""
         cdef Py_ssize_t k, a, b, c, choice, variable
         cdef int32_t* chosen = self._degree     # by place; reuses the array of degrees
-        # the only value of decided variables
+        # decided variables have a single value
         for variable in range(network.n_variables):
             self.value[variable] = network.values[network.first[variable]]
         for k in range(self._n_gone - 1, -1, -1):

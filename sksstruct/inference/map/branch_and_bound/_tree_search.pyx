@@ -104,7 +104,7 @@ cdef class Goods:
             good = &self.goods[self.n]
             good.cluster, good.code, good.values_begin = <int32_t>cluster, code, -1
             good.n_searches = 0
-            # below every bound
+            # a new good has bounds below every bound
             good.lower = good.upper = -(1 << 62)
             self._slots[slot] = <int32_t>self.n
             self.n += 1
@@ -207,8 +207,7 @@ cdef class TreeDescent(Descent):
         """Search only for labelings that cost less than a limit."""
         cdef Py_ssize_t k
         cdef int64_t part = limit
-        # a lower limit of a cluster lowers the limits of its descendants by the same
-        # amount
+        # if the limit of a cluster falls, the limits of its descendants fall by as much
         for k in range(self._n_calls):
             if k:
                 part = self._call_start[k] - (
@@ -257,7 +256,8 @@ cdef class TreeDescent(Descent):
         # values that were not searched cost at least the limit or the least leaf cost
         good.lower = max(good.lower,
                          min(self._call_limit[k], self._call_least[k]) + shift)
-        # `lower_limit` may have cut off cheaper values: then the best are unknown
+        # `lower_limit` may have cut off cheaper values: then the best values are
+        # unknown
         if (self._call_best[k] < INFINITE_COST
                 and self._call_limit[k] == self._call_best[k] - self._grain + 1):
             good.upper = self._call_best[k] + shift
@@ -326,7 +326,8 @@ cdef class TreeDescent(Descent):
             self.dead = True
             return 0
         if next_child >= 0:
-            # the limit: the child's lower bound, plus the gap that is left or the step
+            # the limit: the child's lower bound, plus the larger of the gap that is
+            # left and the step
             return self._call(network, next_child, next_code, next_certain,
                               network.c0 + next_lower - next_certain
                               + max(room, network.limit - low))

@@ -159,7 +159,7 @@ class ExactSearch:
         # without an allowed labeling, every allowed labeling is an improvement
         score = run.score if allowed else run.lowest
         # `tol` is relative to the score of the optimum, which lies between `low` and
-        # `high`: the smallest absolute value of that range is safe
+        # `high`: use the smallest absolute value from `low` to `high`
         low, high = score + run.offset, run.bound + run.offset
         scale = max(1.0, low, -high)
         self._terms = terms = Terms(

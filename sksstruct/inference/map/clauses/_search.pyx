@@ -342,7 +342,7 @@ cdef class ConflictSearch:
                 else:
                     self._learned[self._n_learned] = self._literals[k]
                     self._n_learned += 1
-            # the last marked literal of this level on the trail
+            # find the last marked literal of this level on the trail
             while True:
                 place -= 1
                 literal = self._trail[place]

@@ -33,7 +33,7 @@ cdef class Problem:
     cdef const Py_ssize_t* in_larger
     cdef const int32_t* in_factor
     cdef const int32_t* in_place
-    # specs of the graph's tables; factors may share a table
+    # descriptions of the graph's tables; factors may share a table
     cdef TableSpec* specs
     cdef Py_ssize_t _n_tables
     # scratch of the current message: only one thread may use the problem

@@ -23,7 +23,7 @@ cdef extern from "sksstruct/utils/_clock.h" nogil:
 
 # Work between readings of the clock, in entries of tables: less than a millisecond.
 cdef double CREDIT = 200_000.0
-# Seconds between checks for signals, which have to wait for other threads.
+# Seconds between checks for signals, which take the GIL and may wait for other threads.
 cdef double SIGNALS = 0.05
 
 
@@ -173,7 +173,8 @@ def sort_by_counting(keys, ends, places):
     keys : ndarray of int32
         Keys, from 0 to the length of `ends` minus 1.
     ends : ndarray of intp
-        For each key the first index in `places`; on return, the index after its last.
+        For each key the first index in `places`; on return, the index after the last
+        one.
     places : ndarray of int32
         Indices of key 0, then those of key 1, and so on.
     """

@@ -12,7 +12,7 @@ _SMALL, _BATCH = 1024, 1_000_000
 
 
 class Reduced:
-    """The part of a graph that remains to be solved, and the way back.
+    """The part of a graph that remains to be solved, and the conversion of results.
 
     Variables with one possible state are removed; the scores of these variables and of
     their factors are added to neighbors. Scores of -inf become finite penalties, so low
@@ -123,7 +123,7 @@ class Reduced:
         return spread
 
     def labeling(self, x):
-        """Return the labeling of the given graph for one of the reduced graph.
+        """Return the labeling of the given graph for a labeling of the reduced graph.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ def _range(values):
 
 
 def _range_of(table):
-    """Return the smallest and largest finite score of a table; zeros if none is."""
+    """Return the smallest and largest finite score of a table, or zeros."""
     if isinstance(table, Logic):
         return 0.0, 0.0
     if isinstance(table, Potts):

@@ -58,7 +58,10 @@ cdef inline double entry_of(const TableSpec* table, Py_ssize_t row,
 
 cdef inline bint holds(const TableSpec* table, Py_ssize_t n_true,
                        Py_ssize_t last) noexcept nogil:
-    """Whether a condition holds for `n_true` true literals; is the last one true?"""
+    """Whether a condition holds if `n_true` literals are true.
+
+    `last` is 1 if the last literal is true, otherwise 0.
+    """
     if table.condition == XOR:
         return n_true == 1
     if table.condition == ATMOSTONE:

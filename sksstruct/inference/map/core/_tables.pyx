@@ -30,7 +30,7 @@ cdef Py_ssize_t LARGE = 48
 # ---- descriptions of tables ----
 
 cdef int specify(TableSpec* spec, tuple table, Py_ssize_t n_uses) except -1:
-    """Describe a table, used by n_uses edges, from a tuple of `MAPProblem`."""
+    """Fill the spec of a table that n_uses edges use; `table` is from `MAPProblem`."""
     cdef double first, second
     spec.kind, spec.rows, spec.cols, first, second, spec.condition, entries = table
     if spec.kind == POTTS:
@@ -185,7 +185,7 @@ cdef void _quadratic(Py_ssize_t n_states, double scale, double limit,
 cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
                                  const double* incoming, double* begin,
                                  Py_ssize_t* top) noexcept nogil:
-    """Upper envelope of incoming_i - scale (x - i)^2; returns the last piece's index.
+    """Write the upper envelope of incoming_i - scale (x - i)^2; return the last k.
 
     Piece k is the parabola of state top[k], from begin[k] to begin[k + 1].
     """

@@ -24,6 +24,6 @@ def written_out(graph):
     scopes, tables = [], []
     for scope, table, weight in graph._listed():
         scopes.append(scope)
-        # shared unless the weight changes the entries
+        # arrays are shared unless the weight changes entries
         tables.append(table.dense() if weight == 1.0 else table.dense() * weight)
     return rows, scopes, tables

@@ -81,7 +81,7 @@ class MAPProblem(Problem):
         return out
 
     def best_states(self, scores=None):
-        """Return the best state of each variable by itself, of equals the first.
+        """Return the best state of each variable alone; ties go to the first state.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ def _factors(graph):
     sizes = np.concatenate(sizes).astype(np.intp)
     scope = np.concatenate([graph.edges.ravel(), *graph.factor_scopes])
     scope = scope.astype(np.int32)
-    # ascending: this order determines the rounding of sums over a variable's factors
+    # in ascending order, which determines the rounding of sums over factors
     first, places = places_by(scope, n)
     factors = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     return {

@@ -27,7 +27,7 @@ def round_marginals(problem, marginals):
     rounded = problem.best_states(marginals)
     # the largest marginal of each variable
     certainty = marginals[first[:n] + rounded]
-    # stable, so that ties are in the order of variables on every machine
+    # a stable sort keeps ties in the order of variables on every machine
     order = np.argsort(-certainty, kind="stable")
     # expectations sum over states of positive probability only
     support = np.flatnonzero(marginals > _NEGLIGIBLE)

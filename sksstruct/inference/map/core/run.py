@@ -60,7 +60,8 @@ class MAPRun(Progress):
         self.messages = None
         # the graph with scores of -inf, and without the variables of cliques
         self.plain = problem.graph
-        # returns the run for local search, which is faster on the graph without cliques
+        # function that returns the run for local search, which is faster on the graph
+        # without cliques
         self.without_cliques, self.n_cliques = lambda: self, 0
         self._next_line = 0.0
 
@@ -189,7 +190,7 @@ class WithoutCliques:
     run : MAPRun
         The run; all attributes that are not defined here are those of the run.
     reduced : Reduced
-        The graph, with cliques.
+        The reduced graph, which has cliques.
     """
 
     def __init__(self, run, reduced):

@@ -103,7 +103,8 @@ cdef class BinaryState:
     # ---- steps 1, 2 and 4: activation ----
 
     def activate(self, Py_ssize_t variable):
-        """Activate a variable; return its newly active edges, to active variables."""
+        """Activate a variable, and its edges to active variables; return these edges.
+        """
         cdef Problem problem = self.problem
         cdef Py_ssize_t i, edge
         # edges between active variables are always active
@@ -125,7 +126,8 @@ cdef class BinaryState:
         for edge in new_edges:
             k = self.n_active
             self._edges[k] = edge
-            # consistent with both ends and without multipliers: no other vector changes
+            # the new edge agrees with both ends and has no multipliers: other vectors
+            # stay
             for side in range(2):
                 self._y[k][side] = self._x[problem.ends[edge][side]]
                 self._mu[k][side] = 0.0
@@ -283,7 +285,7 @@ cdef class BinaryState:
                     Py_ssize_t variable) noexcept nogil:
         """Flip a variable, and update the gains of its neighbors."""
         cdef Py_ssize_t i, edge
-        # by c_f x_u x_v, a neighbor's gain of being on changes by c_f
+        # the gain of switching on a neighbor contains c_f if this variable is on
         cdef double sign = -1.0 if states[variable] else 1.0
         states[variable] = 1 - states[variable]
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
@@ -318,8 +320,8 @@ cdef double solve_edge(double a, double b, double c, double* first,
         joint = solve_edge(a + c, 1.0 - b, -c, first, &flipped)
         second[0] = 1.0 - flipped
         return max(0.0, first[0] - joint)
-    # y is the smaller of u and v. c raises the smaller one, at most up to the larger;
-    # from there u and v rise together.
+    # y(1, 1) is the smaller of u and v. c raises the smaller one, at most up to the
+    # larger; from there u and v rise together.
     if a > b + c:
         first[0], second[0] = a, b + c
     elif b > a + c:

@@ -77,8 +77,8 @@ cdef class EntrySearch:
         cdef const int32_t* cols = search.state[1]
         cdef Py_ssize_t i, j, k, row, n = search.n_slots[1]
         cdef double weight = search.weight, first, high, low, score
-        # with the states of v in ascending order of gradients, a row ends at the first
-        # state whose bound is not better
+        # states of v are in ascending order of gradients: the search of a row ends at
+        # the first state whose bound is no better
         self._sort(second, n)
         low = second[self._order[0]]
         for i in range(search.n_slots[0]):
@@ -150,7 +150,7 @@ cdef class EntrySearch:
         cdef Py_ssize_t gap = 1, i, k
         cdef int32_t* order = &self._order[0]
         cdef int32_t index
-        # from the identity, as the last order belongs to another edge
+        # begin with the identity, as the last order belongs to another edge
         for i in range(n):
             order[i] = i
         while gap < n // 3:

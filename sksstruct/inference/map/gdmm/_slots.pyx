@@ -43,7 +43,7 @@ cdef class SlotState:
             raise MemoryError
         for factor in range(m):
             self._active[factor].arity = arity_of(problem, factor)
-        # larger than most sweeps need, so that reallocations are rare
+        # more scratch than most sweeps need, so that reallocations are rare
         self._reserve_scratch(32)
         # each variable starts in the state with its largest score
         for variable in range(n):

@@ -130,7 +130,7 @@ cdef class GreedyState(SlotState):
             self._found_slot[i] = slot
         if find_entry(active, self._found_slot) >= 0:
             return 0
-        # with value zero, so that the marginals of all ends do not change
+        # the new entry has value zero, so that the marginals of all ends do not change
         self.add_entry(active, self._found_slot, self._found_score)
         # the first entry makes y_f a distribution
         if active.count == 1:
@@ -155,8 +155,8 @@ cdef class GreedyState(SlotState):
             self._add_step(problem, factor, 1.0)
             change = self._squared_image(problem, factor)
             # Stop if `bound` is at least the curvature along the step, up to rounding.
-            # No curvature exceeds rho times the number of ends times that of entries,
-            # so that the search ends in any case.
+            # No curvature exceeds rho times the number of ends times the number of
+            # entries, so that the search ends in any case.
             if rho * change <= bound * step_square * (1.0 + 1e-9) or bound > highest:
                 return step_square
             self._add_step(problem, factor, -1.0)
@@ -245,7 +245,7 @@ cdef class GreedyState(SlotState):
                 ordered[k] = ordered[k - 1]
                 k -= 1
             ordered[k] = value
-        # the largest prefix whose values all exceed the threshold of the prefix
+        # find the largest prefix whose values all exceed the threshold of the prefix
         for i in range(n):
             total += ordered[i]
             if not ordered[i] > (total - 1.0) / (i + 1):
@@ -271,7 +271,7 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_state(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t degree) except -1 nogil:
-        """Search (7): give the best state without a slot one, if x would be positive.
+        """Search (7): if x of the best state without a slot is positive, add a slot.
         """
         # outside of the slots the gradient is -theta_i: the next state by score is the
         # best
@@ -359,7 +359,7 @@ cdef class GreedyState(SlotState):
             for factor in range(self._n_factors):
                 if problem.late(self._work_of(problem, factor)):
                     break
-                # until a step is negligible, at most `steps` times
+                # repeat until a step is negligible, at most `steps` times
                 for _k in range(steps):
                     if not self._update_factor(problem, factor):
                         break

@@ -47,7 +47,7 @@ cdef class Lists:
         self.of_table = <TableLists*>calloc(max(1, n_tables), sizeof(TableLists))
         if not self.of_table:
             raise MemoryError
-        # set after the allocation, as __dealloc__ frees so many tables
+        # set after the allocation, as `__dealloc__` frees the lists of so many tables
         self._n_tables = n_tables
         for table in range(n_tables):
             spec = &self.specs[table]
@@ -125,8 +125,8 @@ cdef class Lists:
             return _scan_outside(spec.data + line, spec.cols, n, sign, slots)
         if spec.kind == DENSE:
             return _scan_outside(spec.data + line * spec.cols, 1, n, sign, slots)
-        # distances: the score falls with each step from the line's state, up to the
-        # limit
+        # tables of distances: the score falls with each step from the line's state, up
+        # to the limit
         if sign > 0:
             return _nearest_outside(line, n, slots)
         return _farthest_outside(spec, line, n, slots)

@@ -130,7 +130,7 @@ class MAPBinaryGDMMState(BinaryState):
         """
         # c_i + sum_f mu_if + rho (y_if - x_i), with x_i = 0
         self.sum_over_edges()
-        # stable, so that ties are in the order of the variables on every machine
+        # a stable sort keeps ties in the order of variables on every machine
         values = np.where(self._is_active == 0, self._sum, 0.0)
         best = np.argsort(-values, kind="stable")[:variables]
         best = best[values[best] > 0.0]

@@ -40,7 +40,8 @@ class MAPGDMMState(GreedyState):
     def __init__(self, problem, lists, rho, eta=1.0):
         n, states = problem.n_variables, problem.arrays.states
         first = np.repeat(problem.arrays.first[:-1], states)
-        # states of each variable in descending order of scores, for search (7); stable
+        # states of each variable in descending order of scores, for search (7); ties in
+        # the order of the states
         by_score = np.lexsort((-problem.arrays.unary, first)) - first
         arity = _largest_arity(problem)
         self._arrays = SimpleNamespace(
@@ -131,7 +132,7 @@ def _entries(problem):
         if isinstance(tables[table], Logic):
             continue
         values = tables[table].dense().reshape(-1)
-        # stable, so that of equal entries the first is found on every machine
+        # a stable sort finds the first of equal entries on every machine
         orders.append(np.argsort(-values, kind="stable").astype(np.int32))
         begin[table], size[table] = total, len(values)
         total += len(values)

@@ -50,11 +50,11 @@ cdef class Buckets:
         """Put a part into the bucket of its place that is eliminated first."""
         cdef Part* table = &self.parts[part]
         cdef Py_ssize_t k, place = table.scope[0]
-        # the lowest rank of the scope
+        # find the place of the lowest rank
         for k in range(1, table.count):
             if order.rank[table.scope[k]] < order.rank[place]:
                 place = table.scope[k]
-        # prepended: sums over a bucket begin with the part filed last
+        # the part is prepended: sums over a bucket begin with the part filed last
         table.next = self.head[place]
         self.head[place] = part
 

@@ -107,7 +107,7 @@ cdef class Elimination:
         for rank in range(self.order.n_eliminated):
             place = self.order.order[rank]
             made = self._add_part(self.order, place)
-            # valid until the next part is added
+            # the pointer is valid until the next part is added
             table = &self._buckets.parts[made]
             if not self._open_bucket(&scan, place, table):
                 return False

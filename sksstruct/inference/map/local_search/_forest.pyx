@@ -192,7 +192,7 @@ cdef class Forest:
             parent, edge = self._parent[variable], self._parent_edge[variable]
             if parent == NO_PARENT:
                 continue
-            # backward if the child is the second end
+            # the message goes backward if the child is the second end
             problem.message(edge, problem.ends[edge][1] == variable,
                             &self._scores[problem.first[variable]], out)
             scores = &self._scores[problem.first[parent]]
@@ -213,7 +213,8 @@ cdef class Forest:
             if parent != NO_PARENT:
                 problem.add_states(edge, problem.ends[edge][0] == variable,
                                    labeling[parent], scores)
-            # random ties, so that searches leave cycles of equal labelings
+            # ties are broken at random, so that searches leave cycles of equal
+            # labelings
             best = pick_best(scores, problem.states[variable], random)
             # the best score of a root is the score of its tree
             if parent == NO_PARENT:

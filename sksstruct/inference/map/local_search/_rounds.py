@@ -65,9 +65,9 @@ _BEFORE = 3.0
 _IDLE_ROUNDS, _IDLE_SHARE = 3, 0.5
 # A round begins if rounds are behind their share of the time by this number of seconds.
 _LEAST_DELAY = 0.03
-# The same number before an uninterruptible step.
+# Seconds that rounds have to be behind before an uninterruptible step.
 _LEAST_STEP_DELAY = 0.3
-# Share of the first moments for rounds, which improve poor labelings quickly.
+# Share of the first seconds for rounds, which improve poor labelings quickly.
 _EARLY = 0.5
 # Largest time in seconds that `_EARLY` gives to rounds.
 _EARLY_SECONDS = 0.3
@@ -235,7 +235,7 @@ class _Turns:
     def may_succeed(self):
         """Whether to continue after a long time without an improvement."""
         run, exact = self.run, self.exact
-        # no allowed labeling yet, or a time limit that may be used up
+        # continue without an allowed labeling, or until the time limit
         closed = exact is not None and exact.closed
         return run.score < run.lowest or (run.max_seconds is not None and not closed)
 

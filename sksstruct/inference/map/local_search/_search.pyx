@@ -123,14 +123,15 @@ cdef class LocalMoves:
 
     def windows(self, Py_ssize_t moves, Py_ssize_t width, double budget,
                 double total=MAX_ENTRIES):
-        """Set random windows to their best states, exactly up to a bounded width.
+        """Give the variables of random windows their best states.
 
         Parameters
         ----------
         moves : int
             Number of windows.
         width : int
-            Number of variables of each window.
+            Number of variables of each window; states of some are fixed if tables are
+            too large.
         budget, total : float
             Largest number of entries of one table, and of all tables of a window.
 
@@ -240,7 +241,7 @@ cdef class LocalMoves:
             head += 1
             begin = problem.in_first[variable]
             degree = problem.in_larger[variable] - begin
-            # starts at a random edge, so that windows of limited size differ
+            # begin at a random edge, so that windows of limited size differ
             shift = random_below(&self._random, degree) if degree else 0
             for i in range(degree):
                 size = self._enter(other_end(

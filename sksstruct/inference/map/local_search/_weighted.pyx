@@ -111,7 +111,7 @@ cdef class WeightedSteps:
     @cython.final
     cdef void _record(self, Problem problem) noexcept nogil:
         """Keep the present labeling if its score is the best."""
-        # compares unweighted scores
+        # gains are unweighted, as the weights change
         if self._present_gain > self.gain + 1e-9 * self._unit:
             self.gain = self._present_gain
             memcpy(self._best, self._labeling,
@@ -271,7 +271,7 @@ cdef class WeightedSteps:
             self._present_gain += self._recheck(problem, factor)
             self._labeling[variable] = before
         self._labeling[variable] = state
-        # best steps need all values
+        # best steps are computed after all values
         self._retarget(problem, variable)
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             self._retarget(problem, other_end(problem, problem.in_factor[i], variable))
@@ -330,7 +330,7 @@ cdef class WeightedSteps:
     @cython.final
     cdef inline bint _is_taboo(self, Problem problem, Py_ssize_t variable,
                                Py_ssize_t state) noexcept nogil:
-        """Whether a variable left a state at most a random tenure ago."""
+        """Whether a variable left a state less than `taboo` to 2 `taboo` steps ago."""
         return (self._time - self._left_at[problem.first[variable] + state]
                 < self._taboo + <Py_ssize_t>random_below(&self._random, self._taboo))
 

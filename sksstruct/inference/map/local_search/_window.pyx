@@ -74,7 +74,7 @@ cdef class Window:
                     Py_ssize_t size) noexcept nogil:
         """Replace the variables of the window."""
         cdef Py_ssize_t place
-        # the old window is left here, as a move may have ended with an error
+        # variables leave the old window here, as its move may have ended with an error
         for place in range(self.size):
             leave(self, place)
         # places number the variables in the given order

@@ -174,7 +174,7 @@ cdef class HigherFactors:
 
     cdef void _collect_gains(self, const TableSpec* table,
                              Gains* gains) noexcept nogil:
-        """Compute the gain of each literal, and the sum of scores with all off."""
+        """Compute the gain of each literal, and the sum of scores if all are off."""
         cdef Py_ssize_t i, true_state
         gains.all_off = 0.0
         for i in range(gains.arity):
@@ -243,7 +243,7 @@ cdef class HigherFactors:
 
 cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,
                                 double* on, double* off) noexcept nogil:
-    """Write the best sums of gains with input i on and off; 0: all literals are off."""
+    """Write the best sums of gains with input i on and with input i off."""
     # best single other input; best set of other inputs; best nonempty set of other
     # inputs
     cdef double best_other = gains.second if i == gains.best else gains.top

@@ -231,7 +231,7 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline void _send_to_factors(self, Problem problem, Py_ssize_t node,
                                       bint backward) noexcept nogil:
-        """Give shares of the beliefs to larger factors; add scores of decided factors.
+        """Give shares to larger factors; score factors whose last variable is `node`.
         """
         cdef const double* belief = &self._beliefs[problem.first[node]]
         cdef double* message

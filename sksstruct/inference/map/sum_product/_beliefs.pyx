@@ -176,9 +176,10 @@ cdef class BeliefSweeps:
         return total
 
     def sum_forest(self, factors, parents, scores, roots):
-        """Log Z of a forest, inf if time ran out.
+        """Return log Z of a forest; inf if time ran out.
 
-        `scores` has the beliefs and `roots` a one for each variable; both are changed.
+        `scores` has the beliefs, and `roots` has a one for each variable; both are
+        changed.
         """
         cdef Problem problem = self.problem
         cdef const Py_ssize_t* members = const_intps(factors)

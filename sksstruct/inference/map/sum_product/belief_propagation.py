@@ -224,7 +224,7 @@ class _Run(Progress):
         self.forests, self.offset = [], 0.0
 
     def limit(self, problem):
-        """Limit the time of the kernels to what is left."""
+        """Limit the time of the kernels to the time that is left."""
         if self._max_seconds is not None:
             problem.limit_time(self._max_seconds - self.seconds())
 
@@ -312,7 +312,7 @@ def _factor_marginals(reduced, beliefs, shares, marginals):
     for k, (scope, table, weight) in enumerate(reduced.given._listed()):
         place = int(reduced.places[k])
         if place < 0:
-            # no factor of the reduced graph: at most one variable is not forced
+            # the reduced graph lacks this factor: at most one variable is not forced
             out.append(_outer([marginals[v] for v in scope], np.multiply))
             continue
         table = table.dense()

@@ -133,7 +133,7 @@ cdef class Sweeps:
 
     cdef void _give_share(self, Py_ssize_t edge, bint second, const double* belief,
                           double share) noexcept nogil:
-        """Add a share of the scores of an edge's end to its rows or columns."""
+        """Add a share of one end's scores to the rows or columns of an edge's table."""
         cdef Py_ssize_t j, k, cols = self.states[self.ends[edge][1]]
         cdef double* table = &self.tables[self.start[edge]]
         for j in range(self.states[self.ends[edge][0]]):
