@@ -23,7 +23,7 @@ from sksstruct.inference.map.sum_product.result import MarginalResult
 from sksstruct.inference.map.tightening.tightened import Tightened
 from sksstruct.inference.map.toulbar2 import Toulbar2
 
-#  Makers of the solvers, by the names that :class:`~sksstruct.LPMAPPredictor` accepts.
+#: Makers of the solvers, by the names that :class:`~sksstruct.LPMAPPredictor` accepts.
 MAP_SOLVERS: dict[str, Callable[..., MAPSolver]] = {
     "auto": Auto,
     "trws": TRWS,

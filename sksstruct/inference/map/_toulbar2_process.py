@@ -1,8 +1,8 @@
 """The process that runs toulbar2: a script that needs numpy and pytoulbar2 only.
 
 toulbar2 keeps global state, prints, and does not return to Python while it searches:
-toulbar2 has a process of its own. After SIGINT, toulbar2 returns its best labeling
-and bound.
+toulbar2 has a process of its own. After SIGINT, toulbar2 returns its best labeling and
+bound.
 """
 
 import ctypes

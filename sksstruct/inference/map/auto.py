@@ -191,7 +191,7 @@ class Auto(MAPSolver):
         return constraints
 
     def _satisfy(self, run, searched, constraints):
-        """Find a labeling that satisfies the constraints, or prove that none does."""
+        """Find a labeling that satisfies all constraints, or prove that none exists."""
         if run.score >= run.lowest:
             return
         self._find_allowed(run, searched, constraints)

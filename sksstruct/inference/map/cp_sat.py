@@ -33,9 +33,8 @@ class CPSAT(MAPSolver):
 
     The optional extra ``sksstruct[cp_sat]`` installs CP-SAT. Use this solver for
     problems that are nearly satisfiability: planning, coloring, weighted clauses.
-    CP-SAT has one thread. All
-    tables are written out and rounded to integer costs, so that the bound remains an
-    upper bound on all scores. Optimality is proven by CP-SAT.
+    CP-SAT has one thread. All tables are written out and rounded to integer costs, so
+    that the bound remains an upper bound on all scores. Optimality is proven by CP-SAT.
 
     Parameters
     ----------

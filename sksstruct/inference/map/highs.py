@@ -3,8 +3,7 @@
 HiGHS takes far more time and memory than the other solvers, and serves as a reference.
 The program is that of `_local_polytope`. HiGHS runs in a thread, as it reacts neither
 to interrupts nor, between long steps, to its time limit. SciPy is imported where a
-program is
-solved: a process that uses another solver needs no SciPy.
+program is solved: a process that uses another solver needs no SciPy.
 """
 
 import _thread

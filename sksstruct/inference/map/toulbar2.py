@@ -76,7 +76,7 @@ class Toulbar2(MAPSolver):
         if answer["labeling"] is not None:
             run.offer(np.array(answer["labeling"], dtype=np.int32))
         elif not stopped:
-            # no labeling costs less than a labeling that is not allowed
+            # toulbar2 has proved that no labeling costs less than forbidden labelings
             run.status = Status.INFEASIBLE
             return
         status, run.status = run.status, None

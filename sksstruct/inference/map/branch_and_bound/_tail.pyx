@@ -266,7 +266,7 @@ cdef class Tail:
     cdef void _read_off(self, Consistency network) noexcept nogil:
         """Follow the backpointers, from the variable eliminated last to the first."""
         cdef Py_ssize_t k, a, b, c, choice, variable
-        cdef int32_t* chosen = self._degree     # by place; reuses the array of degrees
+        cdef int32_t* chosen = self._degree     # by place, in the array of degrees
         # decided variables have a single value
         for variable in range(network.n_variables):
             self.value[variable] = network.values[network.first[variable]]

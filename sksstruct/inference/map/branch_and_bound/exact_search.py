@@ -59,7 +59,7 @@ def n_entries(graph):
 
 
 def most_entries():
-    """Number of table entries for which an exact search has the memory.
+    """Largest number of table entries that fits into the memory of an exact search.
 
     Returns
     -------

@@ -21,7 +21,7 @@ class _Labeling:
         return self.arrays.hint
 
     def prefer(self, hint):
-        """Prefer the values of another labeling.
+        """Prefer the values of another labeling when values are chosen.
 
         Parameters
         ----------

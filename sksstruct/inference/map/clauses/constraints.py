@@ -108,7 +108,8 @@ class Constraints:
         """Add clauses: at most one literal of each row is true."""
         n, k = literals.shape
         if n * k * (k - 1) > _MOST_LITERALS:
-            # too many pairs: marks the clauses as too large without building the pairs
+            # with too many pairs, mark the clauses as too large without building the
+            # pairs
             self._n_literals = np.inf
             return
         pairs = np.array(list(combinations(range(k), 2)), dtype=int).reshape(-1, 2)

@@ -3,8 +3,8 @@
 Each variable has a list of slots: states that have become relevant. All vectors of the
 variable and of its factors have an entry per slot and are zero elsewhere, so that the
 vectors are short and dense (Huang et al., 2017, Section 3.2). The marginals y_f of a
-factor are zero except for active entries, each of these a combination of slots of its
-variables.
+factor are zero except for active entries; an active entry is a combination of slots of
+the factor's variables.
 """
 
 from libc.stdlib cimport calloc, free

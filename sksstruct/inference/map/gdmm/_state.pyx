@@ -271,7 +271,7 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_state(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t degree) except -1 nogil:
-        """Search (7): if x of the best state without a slot is positive, add a slot.
+        """Search (7): add a slot for the best other state if its x would be positive.
         """
         # outside of the slots the gradient is -theta_i: the next state by score is the
         # best

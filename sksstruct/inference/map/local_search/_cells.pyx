@@ -20,7 +20,7 @@ from sksstruct.utils._pointers cimport (
     const_int32s, const_intps, doubles, int32s, intps, uint8s,
 )
 
-# Values of `_cell` for variables in no cell, and for variables that have none yet.
+# Values of `_cell` for variables in no cell, and for variables without a cell so far.
 cdef enum:
     FIXED = -1
     UNSEEN = -2

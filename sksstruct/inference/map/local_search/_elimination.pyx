@@ -1,8 +1,8 @@
 """Joint best states of many variables by bucket elimination.
 
 Bucket elimination (R. Dechter, Artificial Intelligence 113, 1999) for a maximum. In the
-order of `EliminationOrder`, each variable is maximized out: the maxima for all
-states of its neighbors are a new table, and the best states are backpointers. Then the
+order of `EliminationOrder`, each variable is maximized out: the maxima for all states
+of its neighbors are a new table, and the best states are backpointers. Then the
 variables get their states in the reverse order. Variables whose tables would be too
 large have fixed states, so that the move is exact on a subgraph of bounded width given
 the rest (width one is a forest, as in `Forest`). The labeling is optimal if the window

@@ -19,7 +19,8 @@ cdef class Forest:
     cdef int32_t* _root
     cdef int32_t* _touched_by
     cdef int32_t* _touched
-    # variables of the forest, parents first, with the parent and the edge to it
+    # variables of the forest, parents first; by variable: parent, and edge to the
+    # parent
     cdef int32_t* _queue
     cdef int32_t* _parent
     cdef int32_t* _parent_edge

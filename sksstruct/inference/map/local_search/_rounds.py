@@ -300,7 +300,7 @@ class _Rounds:
             finally:
                 # `offer` computes the score anew: a sum of gains has rounding errors
                 run.offer(kernel.labeling)
-            # in hot calls the best labeling is still the first one of the round
+            # forget the first labeling of the round, which is the best one in hot calls
             if heat > _HOT:
                 kernel.forget()
 

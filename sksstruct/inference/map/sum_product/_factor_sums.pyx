@@ -87,7 +87,7 @@ cdef class FactorSums:
 
     cdef void _edge(self, Problem problem, Py_ssize_t edge,
                     double share) noexcept nogil:
-        """Sums of an edge, over columns for its first end and over rows for its second.
+        """Write sums over columns for an edge's first end, over rows for the second.
         """
         cdef const TableSpec* table = &problem.specs[problem.table_of[edge]]
         cdef double weight = problem.weight(edge), total, term
@@ -131,7 +131,7 @@ cdef class FactorSums:
 
     cdef void _table(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                      double share) noexcept nogil:
-        """Sums of a table of three or more variables."""
+        """Write the sums of a table of three or more variables to `out`."""
         cdef const double* entries = problem.specs[problem.table_of[factor]].data
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef double total, term
@@ -164,7 +164,8 @@ cdef class FactorSums:
 
     cdef void _condition(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                          double share) noexcept nogil:
-        """Sums of a condition, whose violation scores the penalty."""
+        """Write the sums of a condition, whose violation scores the penalty, to `out`.
+        """
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
         # without an upper limit, count 1 stands for one or more

@@ -4,9 +4,8 @@ D. Sontag, T. Meltzer, A. Globerson, T. Jaakkola and Y. Weiss, Tightening LP rel
 for MAP using message passing, UAI 2008: a triplet is a factor of three variables with
 initial scores of zero. A triplet exchanges scores with its three *edges*, so that the
 marginals of triplet and edges have to agree; agreement on variables alone would not
-tighten the
-relaxation. The order of updates is that of V. Kolmogorov, A new look at reweighted
-message passing, IEEE PAMI 37 (2015).
+tighten the relaxation. The order of updates is that of V. Kolmogorov, A new look at
+reweighted message passing, IEEE PAMI 37 (2015).
 
 The arrays hold reparametrized scores: tables of variables and edges, and for a triplet
 (a, b, c) the sum of three tables, of (a, b), (a, c) and (b, c). Edges have their

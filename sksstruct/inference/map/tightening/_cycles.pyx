@@ -132,7 +132,7 @@ cdef class TriangleSearch:
         cdef double tops = self._top[low] + self._top[side] + self._top[high]
         cdef double best = -INFINITY, total
         cdef Py_ssize_t a, b, best_pair = 0
-        # best entries with c for each state of a, and of b
+        # best entries of (a, c) for each state of a, and of (b, c) for each state of b
         sks_extremes(n_a, n_c, ac, self._row, self._third)
         sks_extremes(n_b, n_c, bc, self._col, self._third)
         self.work += n_a * n_b + (n_a + n_b) * n_c
@@ -152,7 +152,7 @@ cdef class TriangleSearch:
                     self.work += n_c
                     total = sks_row_best(n_c, 1.0, ac + a * n_c, bc + b * n_c)
                     best = max(best, ab[a * n_b + b] + total)
-            # the decrease can only become smaller
+            # `best` can only rise: the decrease is too small
             if tops - best <= self._least:
                 return 0.0
         return tops - best
@@ -201,7 +201,7 @@ cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
         row = chosen[u * n_chosen + s]
         if row < 0:
             continue
-        # the maximum of each column without the split row
+        # find the maximum of each column without the split row
         for k in range(cols):
             rest[k] = second[k] if where[k] == row else high[k]
         for t in range(n_chosen):
@@ -231,7 +231,7 @@ def first_contradiction(all_weights, all_ends, parents, parities):
         odd = weights[k] < 0.0
         u = _root(parent, parity, ends[2 * k], &odd)
         v = _root(parent, parity, ends[2 * k + 1], &odd)
-        # all weights of the path in the forest are at least as large
+        # all |weights| of the path in the forest are at least as large
         if u == v and odd:
             return fabs(weights[k])
         if u != v:
@@ -245,7 +245,7 @@ cdef Py_ssize_t _root(Py_ssize_t* parent, int8_t* parity, Py_ssize_t node,
     cdef Py_ssize_t up
     while parent[node] != node:
         up = parent[node]
-        # path halving
+        # path halving: skip every other node of the path
         if parent[up] != up:
             parity[node] ^= parity[up]
             parent[node] = parent[up]
@@ -285,7 +285,7 @@ cdef class CycleSearch:
         """Search from root k on; return the next k or -1, and a cycle or None."""
         cdef Py_ssize_t root
         cdef bint found
-        # called again after a cycle: check the limits first
+        # after a cycle, check the limits before the search continues
         if k > 0 and self._is_over():
             return -1, None
         for k in range(k, self.n_nodes):
@@ -312,7 +312,7 @@ cdef class CycleSearch:
         after an odd number.
         """
         cdef Py_ssize_t i, node, other, head = 0, tail = 1
-        # -1: not reached
+        # -1 means that a node has not been reached
         memset(self._reached_from, 0xff, 2 * self.n_nodes * sizeof(Py_ssize_t))
         self.work += 0.25 * self.n_nodes
         self._queue[0], self._reached_from[2 * root] = 2 * root, 2 * root

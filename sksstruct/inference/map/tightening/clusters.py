@@ -43,14 +43,14 @@ class Clusters:
             beliefs=np.concatenate(rows), states=states, first=offsets(states),
             row=np.empty(int(np.max(states))), messages=np.zeros(0),
         )  # fmt: skip
-        # without triplets: the relaxation of the edges
+        # without triplets, the relaxation is that of the edges
         self.triplets = np.zeros((0, 3), dtype=np.intp)
         self._set_edges(pairs)
         self._index()
 
     def _set_edges(self, pairs):
         """Order the edges, and concatenate their tables."""
-        # sorted by the later variable, as sweeps visit the edges
+        # sorted by the later variable: the order in which sweeps visit the edges
         keys = sorted(pairs, key=lambda pair: (pair[1], pair[0]))
         self.place = {key: edge for edge, key in enumerate(keys)}
         self._replace(

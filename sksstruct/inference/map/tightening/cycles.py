@@ -1,4 +1,4 @@
-"""Search for triangles and cycles on which the best entries of edges contradict.
+"""Search for triangles and cycles on which best entries of edges disagree.
 
 This file sets up the arrays of the kernels, which describe the method and cite papers.
 """
@@ -151,13 +151,13 @@ class SignedGraph:
         self.weights, self.ends = weights[order], nodes[order].astype(np.intp)
 
     def threshold(self):
-        """Return the largest |weight| at which some cycle is contradictory.
+        """Return the largest |weight| w for which weights of w or more contradict.
 
         Returns
         -------
         threshold : float
-            Largest smallest |weight| of a contradictory cycle; 0 if there is no such
-            cycle.
+            Largest value of the smallest |weight| of a contradictory cycle; 0 if there
+            is no such cycle.
         """
         n = self._n_nodes
         parity = np.zeros(n, dtype=np.int8)

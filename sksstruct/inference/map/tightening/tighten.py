@@ -123,7 +123,7 @@ class Tightening:
                 return
 
     def beliefs(self):
-        """Scores of all states, flat; states of large scores are promising."""
+        """Return scores of all states, flat; states of large scores are promising."""
         return promising(self._clusters, spread(self._clusters))
 
     def _decode(self):
@@ -136,7 +136,7 @@ class Tightening:
     # ---- clusters ----
 
     def _find(self):
-        """New triplets, in the order of their guaranteed decrease of the bound."""
+        """Return new triplets, those with the largest guaranteed decreases first."""
         run, clusters = self.run, self._clusters
         least = _NOISE * (run.bound - run.score)
         tables = spread(clusters)
@@ -159,7 +159,7 @@ class Tightening:
         return np.array(new, dtype=np.intp).reshape(-1, 3)
 
     def _find_cycles(self, tables, least, most, known, budget):
-        """New triplets that triangulate contradictory cycles."""
+        """Return new triplets that triangulate contradictory cycles."""
         clusters, new = self._clusters, {}
         graph = SignedGraph(clusters, tables, _splits(clusters, tables))
         known, seen_cycles, top = {*known, *self._added}, set(), graph.threshold()
@@ -204,7 +204,7 @@ class Tightening:
 
 
 def _splits(clusters, tables):
-    """Most promising states, each of which is split from all others; -1: no state."""
+    """Return the most promising states, to be split from all others; -1: no state."""
     beliefs, sizes = promising(clusters, tables), clusters.n_states
     first = np.cumsum(sizes) - sizes
     n = 1 if sizes.max() <= 2 else _SPLITS
