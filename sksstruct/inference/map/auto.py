@@ -70,19 +70,19 @@ _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 class Auto(MAPSolver):
     """The default: a combination of solvers chosen by the size and shape of the graph.
 
-    Graphs of small width are solved exactly by elimination. Others get an upper bound
-    and labelings from `TRWS`; binary graphs with very many edges use `MAPBinaryGDMM`,
-    and graphs with large domains start with a few iterations of `MAPGDMM`, if all
-    factors have two variables. If the labeling is not optimal, branch and bound runs
-    next, and then triplets of variables tighten the relaxation, as in `Tightened`. If a
-    gap remains, branch and bound alternates with a local search with exact moves in
-    windows, which combines the best parts of its labelings [2]_. Entries that are so
-    low that one of them decides the score are constraints. Another local search avoids
-    them first, with growing weights on violated constraints [1]_. Entries of -inf
-    become clauses. A search that learns from conflicts [3]_ finds an allowed labeling
-    first, or a proof that there is none. Edges that only exclude two states of binary
-    variables are joined to cliques, and conditions "xor" and "atmostone" of eight or
-    more variables become cliques.
+    Graphs of small width are solved exactly by elimination. Other graphs get an upper
+    bound and labelings from `TRWS`; binary graphs with very many edges use
+    `MAPBinaryGDMM`, and graphs with large domains start with a few iterations of
+    `MAPGDMM`, if all factors have two variables. If the labeling is not optimal, branch
+    and bound runs next, and then triplets of variables tighten the relaxation, as in
+    `Tightened`. If a gap remains, branch and bound alternates with a local search with
+    exact moves in windows, which combines the best parts of its labelings [2]_. Entries
+    that are so low that one of them decides the score are constraints. Another local
+    search avoids violations first, with growing weights on violated constraints [1]_.
+    Entries of -inf become clauses. A search that learns from conflicts [3]_ finds an
+    allowed labeling first, or a proof that there is none. Edges that only exclude two
+    states of binary variables are joined to cliques, and conditions "xor" and
+    "atmostone" of eight or more variables become cliques.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ class Auto(MAPSolver):
         How long to search if the bound is not reached. The search ends after `effort`
         times as much work without an improvement as was done before it, and after at
         least `effort` times some thousand visits of each variable. With a time limit,
-        it continues until the limit. With 0, there is no search beyond that of the
-        solvers.
+        the search continues until the limit. With 0, there is no search beyond the
+        searches of the solvers.
 
     References
     ----------
@@ -213,8 +213,7 @@ class Auto(MAPSolver):
                 return
 
     def _violations(self, run):
-        """Return a search that avoids violations, after a turn with each limit and
-        tenure.
+        """Return a search for few violations, after a turn with each limit and tenure.
 
         None if no table entries are low enough to be constraints.
         """

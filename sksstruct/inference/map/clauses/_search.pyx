@@ -13,9 +13,9 @@ reasons of its literals, back to the first unique implication point, gives a cla
 learn (J. Marques-Silva and K. Sakallah, GRASP, IEEE Transactions on Computers 1999).
 The search jumps back to the level at which the learned clause propagates. Decisions
 prefer variables of recent conflicts, and the last value of each variable. Restarts
-follow Luby's sequence. If the memory for learned clauses is full, the half of them
-with the most decision levels is forgotten, as in Glucose (G. Audemard and L. Simon,
-IJCAI 2009).
+follow Luby's sequence. If the memory for learned clauses is full, the half of these
+clauses with the most decision levels is forgotten, as in Glucose (G. Audemard and L.
+Simon, IJCAI 2009).
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t

@@ -44,7 +44,8 @@ class Reduced:
         The reduced graph with scores of -inf, and without the variables of cliques.
     lowest : float
         If scores of -inf were replaced: a threshold on scores of the reduced graph; the
-        allowed labelings of the given graph are above it, all others below.
+        allowed labelings of the given graph are above this threshold, all other
+        labelings below.
     feasible : bool
         False if a variable has no allowed state, or a table no finite score.
     cliques : Cliques or None
@@ -201,7 +202,7 @@ def score_range(graph, ranges=None):
     graph : FactorGraph
         The graph.
     ranges : ndarray of shape (2, n_tables), default=None
-        The ranges of its tables, from `table_ranges`.
+        The ranges of the graph's tables, from `table_ranges`.
 
     Returns
     -------

@@ -15,7 +15,7 @@ class MAPProblem(Problem):
     Parameters
     ----------
     graph : FactorGraph
-        The graph; the problem keeps it alive.
+        The graph; the problem keeps the graph alive.
     penalty : float, default=0.0
         Score of a condition that does not hold, instead of -inf.
     """

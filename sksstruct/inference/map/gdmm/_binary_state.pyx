@@ -8,7 +8,7 @@ augmented Lagrangian is
         + sum_(f,i) mu_if (y_if - x_i) + rho / 2 (y_if - x_i)^2
 
 with x_i = x_i(1) and y_if = y_f(x_i = 1), under (12). Variables and edges are inactive
-while they are zero: inactive ones are consistent and have no multipliers. Each
+while they are zero: inactive edges are consistent and have no multipliers. Each
 iteration activates the variables of steepest descent (10), all edges between active
 variables, and the edges with the largest c_f > 0 (11), which are sorted as far as they
 are read. The problem of one edge is solved exactly (Martins et al., AD3, JMLR 16, 2015,

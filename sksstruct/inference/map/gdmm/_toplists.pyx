@@ -26,7 +26,8 @@ cdef class Lists:
     Parameters
     ----------
     problem : MAPProblem
-        The graph. The lists refer to its tables, and keep it alive.
+        The graph. The lists refer to the tables of the problem, and keep the problem
+        alive.
     sorted_lines : bool, default=True
         Whether to make lists; if not, every search reads whole lines.
 

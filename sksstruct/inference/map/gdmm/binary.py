@@ -32,15 +32,16 @@ class MAPBinaryGDMM(MAPSolver):
         balances the residuals. `rho` is for the state 1 of a variable: the paper counts
         both states, and its rho is half of this.
     eta : float, default=1.0
-        Step size of the multipliers (9), in units of `rho`. Above 2 they can diverge.
+        Step size of the multipliers (9), in units of `rho`. Above 2 the multipliers can
+        diverge.
     edge_step : {"exact", "gradient"}, default="exact"
         How the marginals of an active edge are updated. "exact" minimizes the augmented
         Lagrangian (5), and "gradient" is the projected gradient step (6), with
         ``Q = rho |M|^2``.
     activations : int or "auto", default="auto"
         Largest number of variables (10) and of edges (11) that become active in an
-        iteration, besides edges between active variables. In the paper: one.
-        "auto": at most 8 edges, and 8 variables plus an eighth of the active ones.
+        iteration, besides edges between active variables. In the paper: one. "auto": at
+        most 8 edges, and 8 variables plus an eighth of the active variables.
     patience : int, default=100
         Number of iterations after which the solver stops if neither the labeling has
         improved nor the bound has fallen by more than `tol`. With very many attractive

@@ -29,7 +29,8 @@ rho : "auto" or float, default="auto"
     Weight of the quadratic terms. "auto" starts with a tenth of the typical difference
     of scores, and then balances the residuals.
 eta : float, default=1.0
-    Step size of the multipliers (9), in units of `rho`. Above 2 they can diverge.
+    Step size of the multipliers (9), in units of `rho`. Above 2 the multipliers can
+    diverge.
 sweeps : int, default=1
     S of Algorithm 1: number of times that the marginals of all factors and variables
     are updated before the multipliers.
@@ -50,8 +51,8 @@ class MAPGDMM(MAPSolver):
     Algorithm 1 of [1]_ solves the LP relaxation by an augmented Lagrangian whose
     vectors are zero except for a few states of each variable. Sorted lists find the
     entries that should become positive. The lists are created when they are first
-    needed, and all edges with the same table share them. Factors of three or more
-    variables have one list of all entries of a table.
+    needed, and all edges with the same table share these lists. Factors of three or
+    more variables have one list of all entries of a table.
 
     Parameters
     ----------

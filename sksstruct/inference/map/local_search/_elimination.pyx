@@ -5,8 +5,8 @@ order of `EliminationOrder`, each variable is maximized out: the maxima for all 
 of its neighbors are a new table, and the best states are backpointers. Then the
 variables get their states in the reverse order. Variables whose tables would be too
 large have fixed states, so that the move is exact on a subgraph of bounded width given
-the rest (width one is a forest, as in `Forest`). The labeling is optimal if the window
-has all variables and no state is fixed.
+all other variables (width one is a forest, as in `Forest`). The labeling is optimal if
+the window has all variables and no state is fixed.
 """
 
 import numpy as np

@@ -22,7 +22,7 @@ class WeightedSearch(WeightedSteps):
     highest : ndarray of shape (n_factors,)
         The best entry of each factor, edges first.
     limit : float
-        Entries that are below the best one by more than this are violations.
+        Entries that are below the best entry by more than `limit` are violations.
     unit : float
         Initial weight of a factor, and the amount by which it grows.
     taboo : int, default=8

@@ -2,7 +2,7 @@ from sksstruct.inference.map.core._problem cimport Problem
 
 
 cdef class Messages:
-    # kernels define the layout of messages; beliefs have that of the unary scores
+    # kernels define the layout of messages; beliefs have the layout of the unary scores
     cdef readonly Problem problem
     cdef object _owned
     cdef double* _messages

@@ -47,9 +47,9 @@ class BeliefPropagation(Parameters):
     kind : {"bethe", "trw"}, default="bethe"
         "bethe": loopy belief propagation. If it converges, the marginals are a
         stationary point of the Bethe free energy, which estimates log Z. "trw":
-        tree-reweighted belief propagation [1]_. It has one fixed point, and an upper
-        bound on log Z, which is the mean of those of spanning forests. The bound is
-        valid whether or not the messages have converged.
+        tree-reweighted belief propagation [1]_. This kind has one fixed point, and an
+        upper bound on log Z: a mean over bounds of spanning forests. The bound is valid
+        whether or not the messages have converged.
     max_iter : int, default=1000
         Largest number of sweeps.
     tol : float, default=1e-6
@@ -112,7 +112,7 @@ class BeliefPropagation(Parameters):
         graph : FactorGraph
             The graph.
         max_seconds : float, default=None
-            Seconds after which to stop, from this call on; None: as long as it takes.
+            Seconds after which to stop, from this call on; None: no limit.
         random_state : int, RandomState instance or None, default=None
             Source of the random choices of spanning forests.
         verbose : int, default=0

@@ -44,7 +44,7 @@ def promising(clusters, tables):
     clusters : Clusters
         The graph.
     tables : ndarray
-        Scores of its edges, from `spread`.
+        Tables of the graph's edges, from `spread`.
 
     Returns
     -------
@@ -65,7 +65,7 @@ class Triangles:
     clusters : Clusters
         The graph.
     tables : ndarray
-        Scores of its edges, from `spread`.
+        Tables of the graph's edges, from `spread`.
     least : float
         Triangles with a smaller guaranteed decrease of the bound are left out.
 
@@ -116,7 +116,7 @@ class SignedGraph:
     clusters : Clusters
         The graph.
     tables : ndarray
-        Scores of its edges, from `spread`.
+        Tables of the graph's edges, from `spread`.
     chosen : ndarray of shape (n_variables, n_chosen)
         States that are split from all other states; -1: no state.
 

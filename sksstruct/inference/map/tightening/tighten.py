@@ -44,7 +44,7 @@ class Tightening:
     Parameters
     ----------
     run : MAPRun
-        Holds a bound and its messages; receives bounds and labelings.
+        Holds a bound and the messages of TRW-S; receives bounds and labelings.
 
     Attributes
     ----------
