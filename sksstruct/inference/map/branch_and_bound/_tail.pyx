@@ -68,8 +68,7 @@ cdef class Tail:
         return n_left
 
     cdef void _connect(self, Consistency network) noexcept nogil:
-        """Link pairs of open variables; larger factors keep their variables in the
-        core.
+        """Link pairs of open variables; leave variables of larger factors in the core.
         """
         cdef Py_ssize_t a, b, i, k, variable, factor, n, first
         # the links of another node are dropped, as its open variables differ

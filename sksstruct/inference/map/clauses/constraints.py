@@ -189,8 +189,7 @@ class Constraints:
         return (flat - self._graph.first_state[:-1]).astype(np.int32)
 
     def prefer(self, labeling):
-        """Search again with the learned clauses, preferring the states of a
-        labeling."""
+        """Search again with the learned clauses; prefer the states of a labeling."""
         self._search.prefer(self._values(labeling))
 
 

@@ -69,8 +69,7 @@ class Cells(CellParts):
         return out
 
     def unaries(self):
-        """Return the scores of cells' states: sums over variables and factors of one
-        cell.
+        """Return scores of cells' states: sums over variables and factors in a cell.
 
         Returns
         -------

@@ -48,8 +48,8 @@ class BeliefPropagation(Parameters):
         "bethe": loopy belief propagation. If it converges, the marginals are a
         stationary point of the Bethe free energy, which estimates log Z. "trw":
         tree-reweighted belief propagation [1]_. This kind has one fixed point, and an
-        upper bound on log Z: a mean over bounds of spanning forests. The bound is valid
-        whether or not the messages have converged.
+        upper bound on log Z: the mean of log Z over spanning forests. The bound is
+        valid whether or not the messages have converged.
     max_iter : int, default=1000
         Largest number of sweeps.
     tol : float, default=1e-6
