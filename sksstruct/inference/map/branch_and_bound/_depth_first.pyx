@@ -76,7 +76,7 @@ cdef class Descent:
         cdef int64_t work_end = network.work + work
         cdef Py_ssize_t dead_end_limit = self.n_dead_ends + dead_ends, variable
         while True:
-            # each turn makes one decision: a first branch, or a second one
+            # each turn makes one decision: a first or a second branch
             if self.dead:
                 self.n_dead_ends += 1
                 if not self._backtrack(network):

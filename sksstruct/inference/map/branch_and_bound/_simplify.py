@@ -133,7 +133,7 @@ class Simplified:
         out = []
         for members in parts:
             place = {v: k for k, v in enumerate(members)}
-            # each scope once, in a fixed order
+            # list each scope once, in a fixed order
             scopes = sorted({scope for v in members for scope in self._scopes_of[v]})
             out.append((
                 members,

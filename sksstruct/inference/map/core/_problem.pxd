@@ -18,8 +18,8 @@ cdef class Problem:
     cdef const Py_ssize_t* first
     cdef double* unary
     # factors, edges before larger factors: the variables of factor f are
-    # scope[scope_first[f]] to scope[scope_first[f + 1] - 1]; number of its table; edges
-    # also have two ends and a weight
+    # scope[scope_first[f]] to scope[scope_first[f + 1] - 1], and table_of[f] is the
+    # table; edges also have two ends and a weight
     cdef const Py_ssize_t* scope_first
     cdef const int32_t* scope
     cdef const int32_t* table_of

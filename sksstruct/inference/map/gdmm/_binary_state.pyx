@@ -263,7 +263,7 @@ cdef class BinaryState:
         """Flip the variable with the largest gain until no flip gains.
 
         `gains` has the gain of switching on each variable alone; on return, the gain
-        given the states of its neighbors.
+        given the states of the variable's neighbors.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, best

@@ -180,7 +180,7 @@ cdef class Lists:
 
 cdef Py_ssize_t _outside_potts(Py_ssize_t line, Py_ssize_t n, bint agree,
                                const int32_t* slots) noexcept nogil:
-    """Return a state without a slot, if possible `line` (`agree`) or another one."""
+    """Return a state without a slot, if any; `agree`: preferably `line`, else not."""
     cdef Py_ssize_t k
     # all states that differ have the same score
     if agree and slots[line] < 0:

@@ -124,7 +124,7 @@ def combined(problem, labelings, seed, seconds=np.inf):
 
 
 def _graph_of(cells):
-    """Factor graph of the cells; None if a factor would have too large a table."""
+    """Return the factor graph of the cells; None if a table would be too large."""
     unaries = np.split(cells.unaries(), cells.first[1:-1])
     sizes, n_cells = np.diff(cells.first), cells.n_touched
     edges, tables, factors = np.zeros((0, 2), dtype=np.int32), [], []
@@ -149,7 +149,7 @@ def _graph_of(cells):
 
 
 def _distinct(rows):
-    """Distinct rows in ascending order, and the index of each row among them."""
+    """Return the distinct rows, ascending, and the place of each row among them."""
     inverse = np.zeros(len(rows), dtype=np.int64)
     # a number encodes the columns so far, which is much faster than sorting rows
     for column in rows.T.astype(np.int64):

@@ -70,7 +70,7 @@ cdef class EliminationOrder:
         self._connect(problem, window)
         self._list_waiting(window)
         while self.n_eliminated < self._end:
-            # leaves first, as their elimination enlarges no table
+            # leaves are eliminated first, which enlarges no table
             index = self._next_leaf()
             if index < 0:
                 if all_or_nothing and (self.n_fixed
@@ -253,7 +253,7 @@ cdef class EliminationOrder:
         self.order[self.n_eliminated] = place
         self.rank[place] = self.n_eliminated
         self.n_eliminated += 1
-        # neighbors that have become leaves
+        # push neighbors that have become leaves
         for k in range(self.n_neighbors[place]):
             if self.n_neighbors[self.neighbors[place][k]] <= 1:
                 self._leaves[self._n_leaves] = self.neighbors[place][k]

@@ -23,7 +23,8 @@ from sksstruct.utils._random cimport random_below
 
 # Largest number of variables that are compared for a step.
 cdef Py_ssize_t SAMPLE = 40
-# After this number of local maxima without violations, weights shrink by a factor.
+# After this number of local maxima without violations, weights are multiplied by
+# SHRINK.
 cdef Py_ssize_t FEASIBLE = 30
 cdef double SHRINK = 0.7
 # Steps until values are recomputed, as rounding errors of updates accumulate.

@@ -74,7 +74,7 @@ class TreeReweighted(_Moves, TreeSweeps):
 
     def __init__(self, problem):
         graph, n = problem.arrays, problem.n_variables
-        # forward and backward messages share memory, with room for the larger end
+        # both messages of an edge share memory, with room for the end of more states
         start = offsets(graph.states[graph.ends].max(axis=1, initial=0))
         # only larger factors have a message to each place of their scopes
         sizes = graph.states[graph.scope]

@@ -288,9 +288,9 @@ def _cover(problem, n_factors, rng, run):
 
 
 def _marginals(reduced, beliefs):
-    """Marginals of all variables, with exact zeros for forbidden states.
+    """Return the marginals of all variables, with zeros for forbidden states.
 
-    None if the messages leave a variable no allowed state.
+    Returns None if the messages leave a variable no allowed state.
     """
     flat = beliefs.marginals()
     parts = []
@@ -307,7 +307,7 @@ def _marginals(reduced, beliefs):
 
 
 def _factor_marginals(reduced, beliefs, shares, marginals):
-    """Marginals of all edges and larger factors of the given graph."""
+    """Return the marginals of all edges and larger factors of the given graph."""
     out = []
     for k, (scope, table, weight) in enumerate(reduced.given._listed()):
         place = int(reduced.places[k])
@@ -330,7 +330,7 @@ def _factor_marginals(reduced, beliefs, shares, marginals):
 
 
 def _outer(rows, combine):
-    """Outer sum or product of vectors, as an array with an axis for each vector."""
+    """Return the outer sum or product of vectors, with an axis for each vector."""
     out = rows[0]
     for row in rows[1:]:
         out = combine.outer(out, row)

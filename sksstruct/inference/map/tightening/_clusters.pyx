@@ -187,7 +187,7 @@ cdef class Sweeps:
         cdef Py_ssize_t a, b, c, k
         cdef double* row = self._row
         cdef double top
-        # c is innermost in all three cases, for contiguous reads
+        # the innermost loop is over c in all three cases, for contiguous reads
         if part == 0:
             for a in range(n_a):
                 for b in range(n_b):
@@ -195,7 +195,7 @@ cdef class Sweeps:
                     table[a * n_b + b] += low[a * n_b + b] + top
                     # the triplet's maximum for this pair becomes zero
                     low[a * n_b + b] = -top
-        # for each a: a row of maxima over b
+        # for each a, compute a row of maxima over b
         elif part == 1:
             for a in range(n_a):
                 for c in range(n_c):
@@ -206,7 +206,7 @@ cdef class Sweeps:
                     k = a * n_c + c
                     table[k] += side[k] + row[c]
                     side[k] = -row[c]
-        # for each b: a row of maxima over a
+        # for each b, compute a row of maxima over a
         else:
             for b in range(n_b):
                 for c in range(n_c):

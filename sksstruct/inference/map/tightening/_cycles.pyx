@@ -136,7 +136,7 @@ cdef class TriangleSearch:
         sks_extremes(n_a, n_c, ac, self._row, self._third)
         sks_extremes(n_b, n_c, bc, self._col, self._third)
         self.work += n_a * n_b + (n_a + n_b) * n_c
-        # upper bounds of the pairs (a, b): the most promising pair first
+        # begin with the pair (a, b) of the largest upper bound
         total = -INFINITY
         for a in range(n_a):
             for b in range(n_b):
@@ -145,7 +145,7 @@ cdef class TriangleSearch:
                     total = ab[best_pair] + self._row[a] + self._col[b]
         best = ab[best_pair] + sks_row_best(
             n_c, 1.0, ac + best_pair // n_b * n_c, bc + best_pair % n_b * n_c)
-        # exact maxima of the other pairs whose upper bound is above the best
+        # compute the maxima of other pairs whose upper bound is above the best maximum
         for a in range(n_a):
             for b in range(n_b):
                 if ab[a * n_b + b] + self._row[a] + self._col[b] > best:
@@ -208,7 +208,8 @@ cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
             col = chosen[v * n_chosen + t]
             if col < 0:
                 continue
-            # maxima with both or neither of the split states, and with exactly one
+            # compute the maxima with both or neither of the split states, and with
+            # exactly one
             same, differ = table[row * cols + col], rest[col]
             for k in range(cols):
                 if k != col:
@@ -231,7 +232,7 @@ def first_contradiction(all_weights, all_ends, parents, parities):
         odd = weights[k] < 0.0
         u = _root(parent, parity, ends[2 * k], &odd)
         v = _root(parent, parity, ends[2 * k + 1], &odd)
-        # all |weights| of the path in the forest are at least as large
+        # all |weights| of the path in the forest are at least |weights[k]|
         if u == v and odd:
             return fabs(weights[k])
         if u != v:
