@@ -68,7 +68,7 @@ def program_size(graph):
 
 
 def _table_size(table):
-    """Numbers of rows, columns and nonzeros that a factor with this table adds."""
+    """Return the numbers of rows, columns and nonzeros of a factor with this table."""
     shape = np.array(table.shape, dtype=np.float64)
     n = len(shape)
     if table.condition is not None:

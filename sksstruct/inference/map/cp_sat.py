@@ -172,7 +172,7 @@ class _Program:
         )
 
     def _states(self, n_states):
-        """The literal of each state of a variable."""
+        """Return a new literal for each state of a variable."""
         model = self.model
         if n_states == 1:
             return [model.new_constant(1)]
@@ -255,7 +255,7 @@ class _Program:
 
 
 def _negated(literals, entry):
-    """The clause that forbids an entry, without another literal."""
+    """Return the clause that forbids an entry."""
     return [states[k].negated() for states, k in zip(literals, entry, strict=True)]
 
 

@@ -148,7 +148,7 @@ def _eliminate(n, scopes, late):
 
 
 def _fill(around, v):
-    """Number of pairs of neighbors that the elimination of v would link."""
+    """Return the number of pairs of neighbors that eliminating v would link."""
     near = around[v]
     return sum(len(near) - 1 - len(around[u] & near) for u in near) // 2
 

@@ -271,7 +271,7 @@ cdef class Consistency(CostNetwork):
 
     cdef void _minimize_pair(self, Py_ssize_t factor, Py_ssize_t target,
                              bint full) noexcept nogil:
-        """`minimize` for a factor of two variables.
+        """Write to `least` what `minimize` writes, for a factor of two variables.
 
         The residue (last support) of a value is tried first: if its cost is 0, no other
         value is read.

@@ -165,7 +165,7 @@ cdef class CostNetwork:
         return True
 
     cdef int64_t too_much(self, Py_ssize_t variable) noexcept nogil:
-        """Least cost at which a value of a variable is removed."""
+        """Return the least cost at which a value of a variable is removed."""
         # variables of descendants are searched later, maybe with another limit
         return self.limit - self.c0 if variable < self.own_end else self.top
 

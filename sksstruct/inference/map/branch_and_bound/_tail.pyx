@@ -171,7 +171,7 @@ cdef class Tail:
 
     cdef Py_ssize_t _table(self, Consistency network, Py_ssize_t a,
                            Py_ssize_t b) except -1 nogil:
-        """Offset of the table of two places, `a` < `b`; a new table is all zeros."""
+        """Return the offset of the table of places a < b; a new table is all zeros."""
         cdef Py_ssize_t k, size
         if self._offset[a][b] < 0:
             size = network.size[self._open[a]] * network.size[self._open[b]]
@@ -210,7 +210,7 @@ cdef class Tail:
     cdef inline int64_t _pair_cost(self, Consistency network,
                                    Py_ssize_t a, Py_ssize_t i,
                                    Py_ssize_t b, Py_ssize_t j) noexcept nogil:
-        """Cost of a pair of places with values i and j."""
+        """Return the cost of a pair of places with values i and j."""
         if a < b:
             return self._entries[
                 self._offset[a][b] + i * network.size[self._open[b]] + j]

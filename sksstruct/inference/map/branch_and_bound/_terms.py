@@ -179,7 +179,7 @@ class Terms:
 
 
 def labeling_cost(unaries, scopes, tables, labeling):
-    """Cost of a labeling; at least FORBIDDEN if one of its tuples is forbidden."""
+    """Return the cost of a labeling; at least FORBIDDEN if a tuple is forbidden."""
     total = sum(int(row[x]) for row, x in zip(unaries, labeling, strict=True))
     for scope, table in zip(scopes, tables, strict=True):
         total += int(table[tuple(labeling[v] for v in scope)])
@@ -187,7 +187,7 @@ def labeling_cost(unaries, scopes, tables, labeling):
 
 
 def _largest(scores):
-    """Largest absolute value of some scores; 0 if one of them is -inf."""
+    """Return the largest absolute value of some scores; 0 if a score is -inf."""
     low, high = float(scores.min()), float(scores.max())
     return max(high, -low) if low > -np.inf else 0.0
 

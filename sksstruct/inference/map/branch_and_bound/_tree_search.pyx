@@ -271,7 +271,7 @@ cdef class TreeDescent(Descent):
         return 0
 
     cdef int64_t _certain(self, Consistency network, Py_ssize_t cluster) noexcept nogil:
-        """Lower bound on a subproblem's cost, in terms of the given costs."""
+        """Return a lower bound on a subproblem's cost, in terms of the given costs."""
         cdef Py_ssize_t i, place, variable
         cdef int64_t total = 0
         for i in range(self._range[cluster][0], self._range[cluster][2]):
@@ -288,7 +288,7 @@ cdef class TreeDescent(Descent):
         return total
 
     cdef int64_t _code(self, Consistency network, Py_ssize_t cluster) noexcept nogil:
-        """Number of the tuple of values of a cluster's separator."""
+        """Return the number of the tuple of values of a cluster's separator."""
         cdef Py_ssize_t i, variable
         cdef int64_t code = 0
         for i in range(self._separator_first[cluster],

@@ -205,7 +205,7 @@ def _arrays(network, hint):
 
 
 def _places_below(network, begin, own_end, end, separator):
-    """Places of separator variables in scopes of the cluster and its descendants."""
+    """Return places of separator variables in scopes of cluster and descendants."""
     places = []
     for variable in separator:
         around = slice(network.in_first[variable], network.in_first[variable + 1])

@@ -60,7 +60,7 @@ cdef void _assign(Problem problem, Rounding* rounding,
 
 cdef double _expected_score(Problem problem, Rounding* rounding,
                             Py_ssize_t variable, Py_ssize_t state) noexcept nogil:
-    """Expected score of a state, given assigned variables and others' marginals."""
+    """Return a state's expected score, given assigned variables and marginals."""
     cdef Py_ssize_t i, k, edge, other, other_state
     cdef double total = problem.unary[problem.first[variable] + state]
     for i in range(problem.in_first[variable], problem.in_larger[variable]):

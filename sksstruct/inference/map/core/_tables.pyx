@@ -84,7 +84,7 @@ cdef int _store_extremes(TableSpec* spec, Py_ssize_t n_uses) except -1:
 
 cdef void send(const TableSpec* table, double weight, bint backward,
                const double* incoming, double* out, Scratch* scratch) noexcept nogil:
-    """out = max-plus product of incoming with weight times table, or its transpose."""
+    """Write the max-plus product of incoming scores and the weighted table to `out`."""
     cdef double limit
     # dense tables first: most graphs have dense tables only
     if table.kind == DENSE:
@@ -112,7 +112,7 @@ cdef void send(const TableSpec* table, double weight, bint backward,
 
 cdef void _all_pairs(const TableSpec* table, double weight, const double* incoming,
                      double* out) noexcept nogil:
-    """Message by its definition, for tables that are given by a formula."""
+    """Write a message by its definition, for tables that are given by a formula."""
     cdef Py_ssize_t i, j
     cdef double score
     for j in range(table.cols):
@@ -125,7 +125,7 @@ cdef void _all_pairs(const TableSpec* table, double weight, const double* incomi
 
 cdef void _potts(Py_ssize_t n_states, double agree, double differ,
                  const double* incoming, double* out) noexcept nogil:
-    """Message of a Potts table: the better of the same state and the best other one."""
+    """Write the message of a Potts table: the better of agreement and difference."""
     # the best other state is the best state, or for the best state the second best one
     cdef Py_ssize_t i, best = 0
     cdef double second = -INFINITY, other, same
@@ -143,7 +143,7 @@ cdef void _potts(Py_ssize_t n_states, double agree, double differ,
 
 cdef void _linear(Py_ssize_t n_states, double scale, double limit,
                   const double* incoming, double* out) noexcept nogil:
-    """Message of a truncated linear table, by a pass in each direction."""
+    """Write the message of a truncated linear table, by a pass in each direction."""
     cdef Py_ssize_t i
     cdef double high = sks_largest(n_states, incoming) - limit
     # maxima from the left, then from the right, each step a distance of one
@@ -160,7 +160,7 @@ cdef void _linear(Py_ssize_t n_states, double scale, double limit,
 cdef void _quadratic(Py_ssize_t n_states, double scale, double limit,
                      const double* incoming, double* out,
                      Scratch* scratch) noexcept nogil:
-    """Message of a truncated quadratic table, by an upper envelope of parabolas."""
+    """Write the message of a truncated quadratic table, by an envelope of parabolas."""
     # begin and top hold the pieces of the envelope, at most one per state
     cdef Py_ssize_t i, last, k = 0
     cdef double distance, high = sks_largest(n_states, incoming) - limit
@@ -215,7 +215,7 @@ cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
 cdef void _pruned(const TableSpec* table, double weight, bint backward,
                   const double* incoming, double* out,
                   Scratch* scratch) noexcept nogil:
-    """Message of a large dense table, without senders that cannot change `out`."""
+    """Write the message of a large dense table, by senders that can change `out`."""
     cdef Py_ssize_t n_senders = table.cols if backward else table.rows
     cdef Py_ssize_t n_receivers = table.rows if backward else table.cols
     # rows of a symmetric table equal its columns, and are contiguous
@@ -263,7 +263,7 @@ cdef inline Py_ssize_t _bound_senders(Py_ssize_t n_senders, double weight,
 cdef inline double _send_column(const TableSpec* table, double weight,
                                 Py_ssize_t column, double score,
                                 double* out) noexcept nogil:
-    """out = messages of one column's state to all rows; returns the least of them."""
+    """Write the messages of one column's state to all rows; return the least one."""
     cdef Py_ssize_t j
     cdef double lowest = INFINITY
     # the stride is a whole row: efficient for a few columns only

@@ -295,7 +295,7 @@ cdef class BinaryState:
 
 cdef Py_ssize_t _best_flip(Py_ssize_t n, const int32_t* states,
                            const double* field) noexcept nogil:
-    """Variable whose flip gains most; -1 if no flip gains."""
+    """Return the variable whose flip gains most; -1 if no flip gains."""
     cdef Py_ssize_t variable, best = -1
     cdef double gain, top = NEGLIGIBLE
     # switching a variable off gains the negative of switching it on

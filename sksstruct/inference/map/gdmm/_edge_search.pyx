@@ -145,7 +145,8 @@ cdef class EntrySearch:
         return 0
 
     cdef void _sort(self, const double* values, Py_ssize_t n) noexcept nogil:
-        """`_order` = indices of the values in ascending order."""
+        """Write the indices of the values, in ascending order of values, to `_order`.
+        """
         # Shell sort: in place, and fast for some dozens of values
         cdef Py_ssize_t gap = 1, i, k
         cdef int32_t* order = &self._order[0]

@@ -58,7 +58,7 @@ cdef class SlotState:
 
 cdef inline Py_ssize_t find_entry(const Active* active,
                                   const int32_t* slots) noexcept nogil:
-    """Index of the active entry with the given slots; -1 if there is none."""
+    """Return the index of the active entry with the given slots, or -1."""
     cdef Py_ssize_t k, i
     # active entries are few: a linear search is faster than an index
     for k in range(active.count):

@@ -163,7 +163,7 @@ cdef class GreedyState(SlotState):
             bound *= 2.0
 
     cdef double _propose(self, const Active* active, double bound) noexcept nogil:
-        """`_work` = projected gradient step with Q = bound; return its squared norm."""
+        """Write the projected gradient step, Q = bound, to `_work`; return |step|^2."""
         cdef const int32_t* slot = active.slot
         cdef Py_ssize_t k, i
         cdef double descent, threshold, step_square = 0.0
@@ -307,7 +307,7 @@ cdef class GreedyState(SlotState):
 
     cdef double _average(self, Problem problem, Py_ssize_t variable,
                          Py_ssize_t degree) noexcept nogil:
-        """`_work` = mean over factors that (4) projects; return the threshold."""
+        """Write the mean that (4) projects to `_work`; return the threshold."""
         cdef Py_ssize_t i, k, n = self._n_slots[variable]
         cdef const int32_t* state = self._state[variable]
         cdef const End* end
@@ -393,7 +393,7 @@ cdef class GreedyState(SlotState):
 
     cdef inline double _work_of(self, Problem problem,
                                 Py_ssize_t factor) noexcept nogil:
-        """Approximate work of a search, in entries of tables."""
+        """Return the approximate work of a search, in table entries."""
         cdef Py_ssize_t i
         cdef double total = 64.0
         if factor >= problem.n_edges:
@@ -404,7 +404,7 @@ cdef class GreedyState(SlotState):
 
     cdef double _best_state(self, Problem problem,
                             Py_ssize_t variable) noexcept nogil:
-        """Largest theta_i + sum_f mu_if of a variable."""
+        """Return the largest theta_i + sum_f mu_if of a variable."""
         cdef const double* unary = &problem.unary[problem.first[variable]]
         cdef const int32_t* slot = &self._slot[problem.first[variable]]
         cdef const int32_t* by_score = &self._by_score[problem.first[variable]]

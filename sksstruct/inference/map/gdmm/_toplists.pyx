@@ -244,7 +244,7 @@ cdef inline double _value(const TableSpec* spec, bint column, Py_ssize_t line,
 
 cdef void _select_top(const TableSpec* spec, bint column, Py_ssize_t line, Py_ssize_t n,
                       int32_t* top, Py_ssize_t depth) noexcept nogil:
-    """top = indices of the `depth` largest of n entries, in descending order."""
+    """Write the indices of the `depth` largest entries, descending, to `top`."""
     cdef Py_ssize_t k, i, size = 0
     cdef int32_t last
     cdef double value

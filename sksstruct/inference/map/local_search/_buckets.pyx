@@ -173,7 +173,7 @@ cdef class Buckets:
 
     cdef double value(self, Problem problem, Window window,
                       const int32_t* labeling) noexcept nogil:
-        """Sum of the entries of all parts at a labeling of candidates."""
+        """Return the sum of the entries of all parts at a labeling of candidates."""
         cdef Py_ssize_t part, k, variable, index, entry
         cdef const Part* table
         cdef double total = 0.0

@@ -204,7 +204,7 @@ cdef class EliminationOrder:
         return -1
 
     cdef double _cost(self, Window window, Py_ssize_t place) noexcept nogil:
-        """Number of entries that the elimination of a place reads.
+        """Return the number of entries that the elimination of a place reads.
 
         A float, as a product of up to 25 numbers of candidates may overflow an integer.
         """

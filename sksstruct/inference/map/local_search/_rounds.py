@@ -215,14 +215,14 @@ class RoundSearch:
 
 
 def _least_work(problem):
-    """Least number of visits before a search may end; fewer if visits take longer."""
+    """Return the least visits before a search may end; fewer if visits are slow."""
     cost = max(1.0, problem.max_states / 8)
     cost *= max(1.0, problem.n_edges / problem.n_variables / 16) ** 1.5
     return int((30_000 * problem.n_variables + 4e6) / cost)
 
 
 def _entries(run, work):
-    """Table entries that branch and bound reads in the time of `work` visits."""
+    """Return the entries that branch and bound reads in the time of `work` visits."""
     return work * _ENTRIES_PER_VISIT * max(1, run.problem.max_states // 2)
 
 

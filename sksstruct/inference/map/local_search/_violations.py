@@ -148,7 +148,7 @@ class Levels:
 
 
 def _shortfalls(problem):
-    """Shortfalls of variables and tables; none if edges have weights, or too many."""
+    """Return shortfalls of variables and tables; none with weights, or too many."""
     graph = problem.graph
     dense = [table for table in graph.tables if isinstance(table, DenseTable)]
     if graph.edge_weights is not None or (

@@ -200,7 +200,7 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline Py_ssize_t _first_of(self, Py_ssize_t factor,
                                      bint backward) noexcept nogil:
-        """The variable of a larger factor that a sweep visits first."""
+        """Return the variable of a larger factor that a sweep visits first."""
         return self._highest[factor] if backward else self._lowest[factor]
 
     @cython.final

@@ -156,7 +156,7 @@ cdef class BeliefSweeps:
                 out += 1
 
     def free_energy(self, room):
-        """Bethe estimate of log Z; `room` has a one for each variable, and is changed.
+        """Return the Bethe estimate of log Z; `room` has ones, and is changed.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t factor, variable, i

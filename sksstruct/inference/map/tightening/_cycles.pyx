@@ -121,7 +121,7 @@ cdef class TriangleSearch:
 
     cdef double _score(self, Sweeps clusters, Py_ssize_t low, Py_ssize_t side,
                        Py_ssize_t high) noexcept nogil:
-        """Sum of the three maxima minus the maximum of the sum; 0 if at most `least`.
+        """Return the sum of three maxima minus the maximum of the sum; 0 if too small.
         """
         cdef Py_ssize_t n_a = clusters.states[clusters.ends[low][0]]
         cdef Py_ssize_t n_b = clusters.states[clusters.ends[low][1]]
