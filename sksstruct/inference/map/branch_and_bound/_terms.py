@@ -106,9 +106,8 @@ class Terms:
         self.scale = _RESOLUTION / gap
         grain = 0.25 * self._tol * self.scale
         if self.whole:
-            # a power of two keeps whole scores whole; a reparametrization rounds them,
-            # so that better labelings are better by slightly less than one unit of
-            # score
+            # a power of two keeps whole scores whole; after a reparametrization, which
+            # rounds them, the grain is slightly less than one unit of score
             self.scale = 2.0 ** math.floor(math.log2(self.scale))
             grain = self.scale * (1.0 - 2.0 * _MOST_LOST * moved)
         self.grain = int(min(max(1.0, grain), FORBIDDEN))

@@ -150,7 +150,7 @@ class RoundSearch:
         return self._n_idle >= _IDLE_ROUNDS and most
 
     def _is_loose(self):
-        """Whether better labelings are likely; otherwise the time is for bounds."""
+        """Whether an allowed labeling is known, and the gap to the bound is large."""
         run = self.run
         scale = max(1.0, abs(run.score + run.offset))
         return run.score >= run.lowest and run.bound - run.score > _LOOSE * scale

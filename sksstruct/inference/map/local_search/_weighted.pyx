@@ -331,7 +331,8 @@ cdef class WeightedSteps:
     @cython.final
     cdef inline bint _is_taboo(self, Problem problem, Py_ssize_t variable,
                                Py_ssize_t state) noexcept nogil:
-        """Whether a variable left a state less than `taboo` to 2 `taboo` steps ago."""
+        """Whether a variable left a state less than a random tenure ago, see `taboo`.
+        """
         return (self._time - self._left_at[problem.first[variable] + state]
                 < self._taboo + <Py_ssize_t>random_below(&self._random, self._taboo))
 
