@@ -69,7 +69,7 @@ def run_tag(options):
         keep_docstart=not options.test,
     )
     # a file without tokens has an empty output, and no number of columns to check
-    n_found = len(sentences[0]) if sentences else n_columns
+    n_found = len(sentences[0]) if sentences else n_columns or 0
     if n_columns is None:
         n_columns = n_found - options.test
     if options.test:

@@ -410,7 +410,10 @@ def test_mistakes_with_models_of_crfsuite(files, tmp_path, capsys):
         assert message in capsys.readouterr().err
     # of sentences without a known word, which are no mistake, and of too few columns
     (tmp_path / "words").write_text("xyz 9\n")
-    assert main(["tag", str(tmp_path / "words"), "-m", name]) == 0
+    (tmp_path / "empty").write_text("\n")
+    for file in ("words", "empty"):
+        assert main(["tag", str(tmp_path / file), "-m", name]) == 0
+    assert capsys.readouterr().out == "xyz 9 O\n\n"
     (tmp_path / "template").write_text("U0:%x[0,1]\n")
     assert main(["train", data, "-m", name, *template]) == 0
     (tmp_path / "words").write_text("xyz\n")
