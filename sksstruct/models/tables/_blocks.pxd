@@ -10,7 +10,7 @@ cdef struct Block:
     # place of the first weight among the flat weights
     Py_ssize_t first_weight
     bint has_bias
-    # rows of example i: offsets[i]:offsets[i + 1]
+    # example i has rows offsets[i] to offsets[i + 1] - 1
     const Py_ssize_t* offsets
     # the `FeatureRows`, which the layout keeps alive
     void* rows
@@ -21,7 +21,7 @@ cdef inline Py_ssize_t n_rows_of(const Block* block, Py_ssize_t i) noexcept nogi
     return block.offsets[i + 1] - block.offsets[i]
 
 
-# final: spares virtual calls
+# a final class has no virtual calls
 @cython.final
 cdef class WeightBlocks:
     # attributes and methods: see `_blocks.pyx`
@@ -30,7 +30,7 @@ cdef class WeightBlocks:
     cdef readonly object table_sizes
     cdef readonly list shapes
     cdef Block* blocks
-    # feature of the shared block in each example; NULL if all are one
+    # for each example its only feature in the shared block; NULL if all are one
     cdef const double* factors
     # a bias of zeros, for blocks without bias
     cdef const double* _zeros

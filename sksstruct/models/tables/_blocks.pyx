@@ -5,13 +5,14 @@ An example i has, for each block b of weights, rows of features F_b, and
     theta_b = F_b W_b + bias_b,     A_i^T d = F_b^T d_b (and the sum of the rows of d_b)
 
 are its table (rows x columns) and the image of a change d of all tables in the weights.
-Flat weights are the blocks in order, each of n_features rows, and one for the bias
-if there is one, of ld columns: one if the block has one column, else padded. The
-tables of an example follow each other, and a key is the place of an entry.
+Flat weights are the blocks in order: for each block n_features rows of ld weights, and
+a row for the bias if there is one. ld is 1 for a single column, otherwise the number of
+columns rounded up to whole vectors. The tables of an example follow each other, and a
+key is the index of an entry.
 
-The last block may be shared: one row of weights, which every example reads once, times
-a feature that is a number. Entries of the shared block are cells, and so are the
-weights beyond the blocks, which follow it.
+The last block may be shared: every example has one row, of one feature, and there is no
+bias. The tables of all other blocks are called tables of rows. Weights of the shared
+block, and the weights beyond the blocks, which follow it, are called cells.
 """
 
 from math import gcd
@@ -66,10 +67,11 @@ cdef class WeightBlocks:
     n_other : int
         Number of weights beyond those of the blocks.
     n_shared, first_cell, n_cells : int
-        Number of cells that are entries of the shared block, with its padding; the
-        first flat weight that is a cell; the number of all cells.
+        Number of cells in the shared block, padding included; the first flat weight
+        that is a cell; the number of all cells.
     row_size : int
-        A number of weights that divides the length of rows in all blocks.
+        Number of weights that are brought up to date together. It divides the length
+        of the rows of each block (8 for single columns).
     shapes : list
         For each block, the first rows of the examples, and the number of columns.
     table_sizes : ndarray of shape (n_examples,)
@@ -118,12 +120,14 @@ cdef class WeightBlocks:
         free(self.blocks)
 
     def _common_row(self):
-        """Return the largest `row_size` that fits the blocks."""
+        """Return the largest `row_size` that divides the rows and offsets of all
+        blocks.
+        """
         cdef Py_ssize_t number, size = 0
         cdef Block* block
         for number in range(self.n_blocks):
             block = &self.blocks[number]
-            # blocks of one column are read by cache lines, on which every block begins
+            # blocks of one column are read by whole cache lines
             size = gcd(size, 8 if block.ld == 1 else block.ld)
             size = gcd(size, block.first_weight)
         return max(size, 1)
@@ -132,7 +136,7 @@ cdef class WeightBlocks:
         """Make the last block the shared one, and store its features."""
         cdef const double[::1] factors
         self.n_row_blocks = self.n_blocks - 1
-        # rounded up, with the padding of the block
+        # the shared block is padded to whole cache lines
         self.n_shared = (block.ld + 7) // 8 * 8
         factors = np.ascontiguousarray(rows[:, 0], dtype=np.float64)
         if (rows != 1.0).any():
@@ -159,7 +163,7 @@ cdef class WeightBlocks:
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
     cdef Py_ssize_t rows_end(self, Py_ssize_t i) noexcept nogil:
-        """Return the end of the tables of rows: keys from here on are cells."""
+        """Return the end of the tables of rows: keys from this one on are cells."""
         cdef Py_ssize_t number, end = 0
         for number in range(self.n_row_blocks):
             end += self.blocks[number].ld * n_rows_of(&self.blocks[number], i)
@@ -169,7 +173,7 @@ cdef class WeightBlocks:
 
     cdef Py_ssize_t fill_rows(self, Py_ssize_t i, const double* weights,
                               double* table) noexcept nogil:
-        """table = A_i weights for blocks that are not shared; returns its length"""
+        """table = A_i weights for blocks that are not shared; return its length."""
         cdef Py_ssize_t number
         cdef const double* first = table
         cdef const double* coef
@@ -186,23 +190,23 @@ cdef class WeightBlocks:
 
     cdef void fill_block(self, Py_ssize_t number, Py_ssize_t i, const double* coef,
                          const double* bias, double* table) noexcept nogil:
-        """table = the rows of an example times coef, plus the bias"""
+        """table = the rows of an example in a block times coef, plus the bias"""
         cdef Block* block = &self.blocks[number]
         cdef Py_ssize_t first = block.offsets[i], n_rows = n_rows_of(block, i), row
-        # Kernels for whole vectors of labels do not fit a single column, whose weights
-        # are consecutive.
+        # A single column, whose weights are consecutive, needs a dot product instead of
+        # the kernels for whole vectors of labels.
         if block.ld == 1:
             for row in range(n_rows):
                 table[row] = bias[0] + (<FeatureRows> block.rows).spread_dot(
                     first + row, coef)
         elif n_rows:
-            # the padding is written too, as another example may have left numbers there
+            # the padding is written too, as it may hold scores of another example
             (<FeatureRows> block.rows).scores_of_rows(
                 first, n_rows, coef, block.ld, block.ld, bias, table)
 
     cdef void fill_shared(self, Py_ssize_t i, const double* weights,
                           double* table) noexcept nogil:
-        """table = the shared row of weights, times the feature of an example"""
+        """table = the weights of the shared block, times the feature of an example"""
         cdef Py_ssize_t cell
         cdef double factor
         if self.n_row_blocks == self.n_blocks:
@@ -258,6 +262,7 @@ cdef inline void catch_up_some(LazyWeights weights, Py_ssize_t size, Py_ssize_t 
                                Py_ssize_t count) noexcept nogil:
     """Bring the weights first <= weight < first + count up to date, by whole rows."""
     cdef Py_ssize_t row
-    # a row may hold further weights, which are brought up to date too
+    # the first and last row may hold weights outside of the range, which are brought up
+    # to date too
     for row in range(first // size, (first + count - 1) // size + 1 if count else 0):
         weights.catch_up(row)

@@ -8,43 +8,45 @@ from sksstruct.models.tables._gram cimport GramMatrices
 
 
 cdef struct RowChange:
-    # rows of a block, counted from the example's first, in which d may not be zero
+    # rows in which d may be nonzero, counted from the example's first row in the block;
+    # flags of the rows that `_list_rows` has listed; number of rows
     int32_t* rows
     char* listed
     Py_ssize_t count
 
 
 cdef struct Change:
-    # change of the entries of the tables of rows
+    # d: change of the entries of the tables of rows
     double* d
     # keys written since the last scan, each once; without keys of the first block if a
     # scan searches all of its rows
     int32_t* keys
     char* key_listed
     Py_ssize_t n_keys
-    # rows of each block, once d was scanned
+    # for each block the rows that a scan has found
     RowChange* blocks
     bint scanned
-    # change of the weights that are cells, and the list of written cells, each once
+    # change of the cells, and the list of changed cells, each once
     double* cells
     int32_t* changed_cells
     char* cell_listed
     Py_ssize_t n_changed_cells
-    # scratch for products with features: sums of rows, a spread row of features, F' d
+    # scratch: sum of the rows of d, a spread row of features, F^T d of a block
     double* bias
     double* spread
     double* product
 
 
 cdef struct Extents:
-    # first key that is listed when written, and end of the keys of tables of rows
+    # keys from `dense` on are listed when they are written; keys from `rows` on are
+    # cells
     Py_ssize_t dense, rows
-    # factor of the changes of cells
+    # feature of the shared block in the example, which multiplies changes of its cells
     double factor
 
 
 cdef inline void list_cell(Change* change, Py_ssize_t cell) noexcept nogil:
-    """List a written cell, once."""
+    """List a changed cell, unless it is listed already."""
     if not change.cell_listed[cell]:
         change.cell_listed[cell] = 1
         change.changed_cells[change.n_changed_cells] = <int32_t> cell
@@ -53,18 +55,18 @@ cdef inline void list_cell(Change* change, Py_ssize_t cell) noexcept nogil:
 
 cdef inline void add_cell(Change* change, Py_ssize_t cell,
                           double value) noexcept nogil:
-    """Add to the change of a weight that is a cell."""
+    """Add a value to the change of a weight that is a cell."""
     change.cells[cell] += value
     list_cell(change, cell)
 
 
 cdef inline void add_cells(Change* change, Py_ssize_t first, Py_ssize_t n_cells,
                            const double* values, double tiny) noexcept nogil:
-    """Add changes of consecutive cells that exceed tiny in absolute value.
+    """Add those changes of consecutive cells that exceed tiny in absolute value.
 
     Smaller changes would make the list of changed cells as long as a table.
     """
-    # local copies, as a compiler reloads fields after each write to a flag
+    # local copies: a compiler reloads fields of a struct after each write to a flag
     cdef double* cells = change.cells + first
     cdef char* listed = change.cell_listed + first
     cdef int32_t* changed = change.changed_cells
@@ -81,7 +83,7 @@ cdef inline void add_cells(Change* change, Py_ssize_t first, Py_ssize_t n_cells,
 
 cdef inline void add_key(Change* change, const Extents* extents, int32_t key,
                          double value) noexcept nogil:
-    """Add to the change of a mean parameter."""
+    """Add a value to the change of the mean parameter of a key."""
     if key >= extents.rows:
         add_cell(change, key - extents.rows, extents.factor * value)
         return
@@ -105,7 +107,7 @@ cdef inline void clear_cells(Change* change) noexcept nogil:
 
 
 cdef inline double plus_cells(const Change* change, double total) noexcept nogil:
-    """Return a total and the squares of the change of all cells."""
+    """Return a total plus the squared changes of all cells."""
     cdef Py_ssize_t k
     # each cell is listed once, so that its square counts once
     for k in range(change.n_changed_cells):
@@ -115,7 +117,7 @@ cdef inline double plus_cells(const Change* change, double total) noexcept nogil
 
 cdef inline double without_rounding(double change, double tiny) noexcept nogil:
     """Return a change, or zero if its absolute value is below tiny."""
-    # a product instead of a branch; NaN stays NaN, as it compares false
+    # a product avoids a branch; NaN stays NaN, as comparisons with NaN are false
     cdef bint is_tiny = change * change < tiny * tiny
     return change * (1 - is_tiny)
 
@@ -124,10 +126,10 @@ cdef inline void set_mean(
     Change* change, Py_ssize_t ld, Py_ssize_t rows_end, double tiny, Py_ssize_t n_keys,
     const int32_t* keys, const double* values, double coef
 ) noexcept nogil:
-    """Make an empty change coef times a mean, and list its rows and cells.
+    """Set an empty change to coef times a mean, and list its rows and cells.
 
-    There is one block with rows, which a scan would search. Keys ascend; keys from
-    `rows_end` on are cells.
+    The layout has one block of rows, and a scan would search all of them. Keys ascend;
+    keys from `rows_end` on are cells.
     """
     cdef double* d = change.d
     cdef double* cells = change.cells - rows_end
@@ -157,14 +159,14 @@ cdef inline void set_mean(
     change.scanned = True
 
 
-# final: spares virtual calls
+# a final class has no virtual calls
 @cython.final
 cdef class Changes:
     # methods: see `_change.pyx`
     cdef WeightBlocks _layout
     cdef readonly GramMatrices grams
     cdef Py_ssize_t _max_rows, _n_examples
-    # whether every example has one row, of the only block with rows
+    # whether there is only one block of rows, in which every example has one row
     cdef bint _one_row
 
     cdef int prepare(self, Workspace workspace, Change* change,
@@ -181,7 +183,7 @@ cdef class Changes:
     cdef int products(self, Change* change, Py_ssize_t i,
                       double* table) except -1 nogil
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil
-    # methods for one block
+    # steps of the methods above
     cdef void _list_rows(self, Change* change, Py_ssize_t i) noexcept nogil
     cdef void _form_product(self, Change* change, Py_ssize_t number, Py_ssize_t i,
                             const double* d) noexcept nogil

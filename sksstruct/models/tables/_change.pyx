@@ -1,18 +1,18 @@
 """A change of the mean parameters of one example, and its image in the weights.
 
-    d           the change: a number for each entry of the tables of rows
+    d           the change: a number for each entry of the tables of rows (of all blocks
+                that are not shared)
     A_i^T d     its image in the space of weights
 
 A change is collected in d, key by key. The entries of a shared row of weights, and
 weights beyond the blocks, are cells: their change is collected in the space of weights.
-A scan lists the rows in which d is more than rounding error; norms and updates use
-these rows only. With the Gram matrix K_i = F_i F_i^T of the rows of features of a
-for these rows only. With the Gram matrix K_i = F_i F_i^T of the rows of features of a
-block, and 1 added to its entries where there is a bias,
+A scan lists the rows in which d is more than rounding error; norms and updates read
+only these rows. With the Gram matrix K_i = F_i F_i^T of the rows of features of a
+block, and 1 added to its entries if the block has a bias,
 
     |A_i^T d|^2 = sum over blocks of sum_{t,s} K_i[t,s] <d_t, d_s>  +  |cells|^2
 
-If no matrix is kept, F_i^T d is formed, with the same result.
+If no matrix is kept, the norm is computed from F_i^T d itself.
 """
 
 from libc.stdint cimport int32_t
@@ -42,7 +42,7 @@ cdef inline void add_row(Py_ssize_t ld, double scale, const double* row,
 
 cdef double column_norm(const RowChange* rows, Py_ssize_t size, const double* gram,
                         double shift, const double* d) noexcept nogil:
-    """Return sum_{t,s} (gram[t,s] + shift) d_t d_s, as `sks_gram_norm` for columns."""
+    """Return sum_{t,s} (gram[t,s] + shift) d_t d_s for a block of one column."""
     cdef Py_ssize_t p, q
     cdef double total = 0.0, inner
     cdef const double* row
@@ -60,7 +60,7 @@ cdef inline void touch_entries(const Block* block, const RowEntries* entries,
                                Weights weights) noexcept nogil:
     """Mark the weights of the features of a row as changed."""
     cdef Py_ssize_t entry, ld = block.ld, first = block.first_weight // ld
-    # the usual case inline, without a call and a division for each row
+    # usually rows of the block are rows of `weights`: mark them without calls
     cdef bint marks = (not weights._truncates and weights._width == <size_t> ld
                        and block.first_weight % ld == 0)
     for entry in range(entries.count):
@@ -80,13 +80,12 @@ cdef class Changes:
         The blocks.
     n_examples : int
         Number of examples.
-    max_rows : int
-        Number of rows of which labelings pick entries, about. A scan searches all rows
-        of the first block in examples with at most max_rows rows.
+        About the number of rows of which a labeling picks entries. A scan searches all
+        rows of the first block in examples that have at most this number of rows in it.
     on_disk : bool, default=False
         Whether Gram matrices are stored in files.
     needs_grams : bool, default=False
-        Whether to keep Gram matrices also where forming F_i^T d takes less time.
+        Whether to keep Gram matrices even if forming F_i^T d takes less time.
 
     Attributes
     ----------
@@ -132,12 +131,12 @@ cdef class Changes:
         change.cell_listed = workspace.flags(self._layout.n_cells)
         change.bias = workspace.zeros(most)
         change.spread = workspace.zeros(features + 1)
-        # as long as the weights of a block, if some example keeps no matrix
+        # long enough for F^T d of each block in which some example keeps no matrix
         change.product = workspace.zeros(self.grams.longest_product())
         return 0
 
     cdef Extents extents(self, Py_ssize_t i) noexcept nogil:
-        """Return the ranges of the keys of an example."""
+        """Return the ranges of keys of an example, and its factor of cells."""
         cdef Extents out
         cdef Block* block = self._layout.blocks
         cdef Py_ssize_t n_rows = n_rows_of(block, i)
@@ -147,7 +146,8 @@ cdef class Changes:
         return out
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        """Prefetch pointers to rows and matrices, or if `soon` rows and matrices."""
+        """Prefetch pointers to rows and matrices or, if `soon`, the rows and matrices.
+        """
         cdef Py_ssize_t number
         cdef Block* block
         for number in range(self._layout.n_row_blocks):
@@ -165,7 +165,7 @@ cdef class Changes:
         """List the rows of d that are not rounding error; clear all other rows."""
         cdef Block* block = self._layout.blocks
         cdef Py_ssize_t n_rows
-        # a norm and two updates of vectors may scan the same change
+        # a change may be scanned already, for its norm or for an earlier update
         if change.scanned:
             return
         if self._one_row:
@@ -181,14 +181,16 @@ cdef class Changes:
         change.scanned = True
 
     cdef void _list_rows(self, Change* change, Py_ssize_t i) noexcept nogil:
-        """List the rows of the listed keys."""
+        """Add the rows of the listed keys to the lists of rows; empty the list of keys.
+        """
         cdef Block* block
         cdef RowChange* rows
         cdef Py_ssize_t k, key, row, start, end
         for k in range(change.n_keys):
             key = change.keys[k]
             change.key_listed[key] = 0
-            # rounding errors of changes that cancel would make weights look dense
+            # rounding errors of changes that cancel would make many weights look
+            # changed
             if -TINY < change.d[key] < TINY:
                 change.d[key] = 0.0
                 continue
@@ -205,12 +207,12 @@ cdef class Changes:
         change.n_keys = 0
 
     cdef void clear(self, Change* change, Py_ssize_t i) noexcept nogil:
-        """d = 0"""
+        """Set the change of all rows and cells to zero."""
         cdef Py_ssize_t number, k, row
         cdef double* d = change.d
         cdef Block* block
         cdef RowChange* rows
-        # a change that was abandoned before its scan may have any rows
+        # without a scan, the changed rows are unknown
         if not change.scanned:
             self.scan(change, i)
         for number in range(self._layout.n_row_blocks):
@@ -258,7 +260,9 @@ cdef class Changes:
 
     cdef void _form_product(self, Change* change, Py_ssize_t number, Py_ssize_t i,
                             const double* d) noexcept nogil:
-        """Write F_i^T d of a block into `product`, and the sum of its rows."""
+        """Write F_i^T d of a block to `product`, which is zero, and sum d's rows to
+        `bias`.
+        """
         cdef Block* block = &self._layout.blocks[number]
         cdef RowChange* rows = &change.blocks[number]
         cdef Py_ssize_t ld = block.ld, k
@@ -270,19 +274,20 @@ cdef class Changes:
 
     cdef double _clear_product(self, Change* change, Py_ssize_t number,
                                Py_ssize_t i) noexcept nogil:
-        """Return the squared norm of `product`, which is zero afterwards."""
+        """Return the squared norm of `product`, and set it to zero."""
         cdef Block* block = &self._layout.blocks[number]
         cdef RowChange* rows = &change.blocks[number]
         cdef Py_ssize_t ld = block.ld, k
         cdef double total = 0.0
         cdef RowEntries entries
-        # dense features have written the whole product
+        # with dense features, any entry of the product may be nonzero
         if not (<FeatureRows> block.rows).sparse:
             for k in range(block.n_features):
                 total += square_of_row(ld, change.product + k * ld)
             memset(change.product, 0, block.n_features * ld * sizeof(double))
             return total
-        # sparse features have written few rows of a product as long as the weights
+        # with sparse features, only rows of the product whose features occur are
+        # nonzero
         for k in range(rows.count):
             entries = (<FeatureRows> block.rows).row(block.offsets[i] + rows.rows[k])
             total += take_squares(ld, &entries, change.product)
@@ -347,8 +352,8 @@ cdef class Changes:
                       double* table) except -1 nogil:
         """table = A_i A_i^T d, for the entries of the tables of rows
 
-        The inner product of d and another change is the sum of that change times these
-        entries; the caller adds the products of the cells.
+        The inner product of A_i^T d and A_i^T d' is the sum of d' times these entries;
+        the caller adds the products of the cells.
         """
         cdef Py_ssize_t number, size
         cdef const double* d = change.d
@@ -364,7 +369,7 @@ cdef class Changes:
                 multiply_rows(block, &change.blocks[number], size, gram, d, table)
             else:
                 self._form_product(change, number, i, d)
-                # scores with F' d in the place of weights, in one pass over the
+                # K_i d are scores with F_i^T d as the weights: one pass over the
                 # features
                 if not block.has_bias:
                     memset(change.bias, 0, block.ld * sizeof(double))
@@ -399,9 +404,10 @@ cdef void multiply_rows(const Block* block, const RowChange* rows, Py_ssize_t si
 cdef inline void scatter_rows(const Block* block, const RowChange* rows, Py_ssize_t i,
                               double scale, const double* d,
                               double* weights) noexcept nogil:
-    """weights += scale times the product of an example's features and its d
+    """weights += scale F_i^T d of a block
 
-    At least one row is listed."""
+    At least one row is listed.
+    """
     cdef Py_ssize_t k
     if block.ld > 1:
         (<FeatureRows> block.rows).scatter_rows(
@@ -414,12 +420,12 @@ cdef inline void scatter_rows(const Block* block, const RowChange* rows, Py_ssiz
 
 cdef inline double take_squares(Py_ssize_t ld, const RowEntries* entries,
                                 double* product) noexcept nogil:
-    """Return the sum of squares of the weights of some features, and clear them."""
+    """Return the sum of squares of the rows of some features, and set these to zero."""
     cdef Py_ssize_t entry
     cdef double total = 0.0
     cdef double* row
     for entry in range(entries.count):
-        # features of an earlier row are cleared already, and add nothing
+        # the row of a repeated feature is zero already, and adds nothing
         row = product + entries.index[entry] * ld
         total += square_of_row(ld, row)
         memset(row, 0, ld * sizeof(double))

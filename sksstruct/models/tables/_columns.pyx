@@ -1,9 +1,9 @@
 """Products of the transpose of features with rows of numbers.
 
-With features F, a row for each position, and rows D of ld numbers, one for each
-position, the product F' D has a row for each feature. Of sparse features, a copy by
-columns is kept. Each row of the product is summed by one thread, in the order of the
-positions, so that it has the same bits for any number of threads.
+F has a row of features for each position, D a row of ld numbers for each position, and
+F' D a row for each feature. Sparse features are copied by columns. Each row of the
+product is summed by one thread, in the order of the positions, so that it has the same
+bits for any number of threads.
 """
 
 import numpy as np
@@ -26,7 +26,8 @@ BATCH = 1024
 
 
 def transposed(rows):
-    """Return the transpose of features, dense, sparse or mixed; it has a `product`."""
+    """Return the transpose of dense, sparse or mixed features, with a method `product`.
+    """
     if isinstance(rows, MixedRows):
         return MixedColumns(rows)
     return FeatureColumns(rows) if sparse.issparse(rows) else DenseColumns(rows)
@@ -45,7 +46,7 @@ class DenseColumns:
         self._rows = rows
 
     def product(self, differences, out, n_jobs=None):
-        """Write the product with rows of numbers; see `FeatureColumns.product`."""
+        """Write F' D; see `FeatureColumns.product`."""
         rows = self._rows
         if rows.dtype == np.float64:
             np.matmul(rows.T, differences, out=out)
@@ -71,7 +72,7 @@ class MixedColumns:
         self._dense, self._columns = DenseColumns(rows.dense), rows.columns
 
     def product(self, differences, out, n_jobs=None):
-        """Write the product with rows of numbers; see `FeatureColumns.product`."""
+        """Write F' D; see `FeatureColumns.product`."""
         dense = np.empty((len(self._columns), out.shape[1]))
         self._sparse.product(differences, out, n_jobs)
         self._dense.product(differences, dense)
@@ -89,7 +90,7 @@ cdef class FeatureColumns:
 
     cdef const int64_t[::1] indptr
     cdef const int32_t[::1] indices
-    # the values in the precision of the given features
+    # the values: in `single` if the features are float32, otherwise in `values`
     cdef const float[::1] single
     cdef const double[::1] values
     cdef bint is_single
@@ -107,16 +108,16 @@ cdef class FeatureColumns:
             self.values = values
 
     def product(self, differences, out, n_jobs=None):
-        """Write F' D, the product with rows of numbers.
+        """Write F' D.
 
         Parameters
         ----------
         differences : ndarray of shape (n_positions, ld)
-            Rows to multiply with; ld is one, or a multiple of the vector length.
+            The matrix D; ld is one, or a multiple of the vector length.
         out : ndarray of shape (n_features, ld)
             Overwritten.
         n_jobs : int, default=None
-            Threads.
+            Number of threads.
         """
         # chunks of an empty range are not allowed
         if not self.n_features:
@@ -129,14 +130,13 @@ cdef class FeatureColumns:
                const double[:, ::1] differences, double[:, ::1] out):
         """Write the rows of features first <= feature < last."""
         cdef Py_ssize_t feature, begin, count, ld = out.shape[1]
-        # the kernels compute scores, which begin with a bias: zeros here
+        # the kernels add a bias to the products: zeros
         cdef double[::1] zeros = aligned_zeros(ld)
         with nogil:
             for feature in range(first, last):
                 begin = self.indptr[feature]
                 count = self.indptr[feature + 1] - begin
-                # features that never occur, whose entries would begin after the last
-                # one
+                # a feature that never occurs may have no first entry with an address
                 if count == 0:
                     memset(&out[feature, 0], 0, ld * sizeof(double))
                 elif ld == 1 and self.is_single:

@@ -27,7 +27,7 @@ cdef class TableEntropyDual(EntropyDual):
     """
 
     cdef BoundTable _table
-    # tables of the loss alone, of the loaded example, and its constant part
+    # for the loaded example: tables of the loss alone, and its constant part
     cdef double[::1] _loss_table
     cdef double _loss_constant
 
@@ -53,7 +53,7 @@ cdef class TableEntropyDual(EntropyDual):
             self._loaded[k] = ws.at.theta[k] / self.mu
         for k in range(ws.at.rows, ws.at.size):
             self._loaded[k] = ws.at.shared[k - ws.at.rows] / self.mu
-        # the loss alone: every trial of a step needs its expectation
+        # the loss alone is stored, as every trial of a step needs its expectation
         memset(&self._loss_table[0], 0, self._size(i) * sizeof(double))
         self._loss_constant = 0.0
         if not self._table.likelihood:
@@ -79,9 +79,9 @@ cdef class TableEntropyDual(EntropyDual):
         EntropyDual._favor(self, i, natural, advantage)
         if self._table.structure.first_block_decides:
             return 0
-        # Labelings that share all nodes may differ in the number of other entries, and
-        # the most numerous ones would dominate: entries that were not observed lose
-        # the advantage.
+        # Labelings that share all nodes may differ in the number of their other
+        # entries, and the labelings with the most entries would dominate: entries that
+        # were not observed lose the advantage.
         for k in range(nodes, self._size(i)):
             natural[k] -= advantage
         n_keys = self.observed_keys(i)

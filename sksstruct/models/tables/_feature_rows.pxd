@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, int64_t
 
 
 cdef struct RowEntries:
-    # entries of a row: their number, the place of the first value, and their features;
-    # index is NULL for dense rows
+    # entries of a row: their number; the place of the first value; their features, NULL
+    # for dense rows
     Py_ssize_t count, first
     const int32_t* index
 
@@ -15,12 +15,13 @@ cdef inline Py_ssize_t feature_at(const int32_t* index,
     return index[entry] if index else entry
 
 
-# Rows with dense columns beside sparse ones are two objects: each method calls itself
-# on `beside`. final: spares virtual calls of `row` at every position
+# Dense columns beside sparse ones are stored in a second object, `beside`; products are
+# sums over both. A final class has no virtual calls.
 @cython.final
 cdef class FeatureRows:
     cdef readonly Py_ssize_t n_features
-    # forms of the stored rows; unit: all values are one, and are not read
+    # whether rows are CSR; values are float32; all values are one, so that none is
+    # read; there are dense columns beside sparse ones
     cdef bint sparse, single, unit, mixed
     # factor of all values, in every product
     cdef double scale
@@ -32,8 +33,8 @@ cdef class FeatureRows:
     # row pointers in the given type
     cdef const int64_t* indptr
     cdef const int32_t* indptr32
-    # the dense columns beside sparse ones, or None; in `beside`, their numbers, else
-    # NULL
+    # rows of the dense columns beside sparse ones, or None; if this object is such a
+    # `beside`, the numbers of its columns, else NULL
     cdef FeatureRows beside
     cdef const int32_t* columns
     # arrays that the pointers point into
@@ -43,8 +44,8 @@ cdef class FeatureRows:
     cdef const float* floats(self, RowEntries row) noexcept nogil
     cdef const double* doubles(self, RowEntries row) noexcept nogil
     cdef Py_ssize_t begin(self, Py_ssize_t position) noexcept nogil
-    # entries of a row, without dense columns beside sparse ones; and these columns,
-    # which all rows share
+    # entries of a row without the columns of `beside`; and these columns, which are in
+    # all rows
     cdef RowEntries row(self, Py_ssize_t position) noexcept nogil
     cdef RowEntries shared(self) noexcept nogil
     cdef Py_ssize_t count(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil

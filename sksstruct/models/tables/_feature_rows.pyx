@@ -66,7 +66,7 @@ def stored_arrays(rows, as_given=False):
     values, indices = rows.data, np.ascontiguousarray(rows.indices, np.int32)
     if not len(values):
         values, indices = np.zeros(1, values.dtype), np.zeros(1, dtype=np.int32)
-    # scipy chooses the type by size; kernels need to know it
+    # scipy chooses the type by size; kernels need a type that they know
     pointers = np.int32 if as_given and rows.indptr.itemsize == 4 else np.int64
     return values, indices, np.ascontiguousarray(rows.indptr, pointers)
 
@@ -82,14 +82,14 @@ def all_ones(values, size=1 << 16):
 
 @cython.final
 cdef class FeatureRows:
-    """Features of packed sequences; keeps the arrays alive.
+    """Rows of features of packed sequences, and their products.
 
     Parameters
     ----------
     X : PackedSequences
         Features.
     read_often : bool, default=False
-        Whether to check if all values are one, as kernels then read none.
+        Whether to check if all values are one: kernels then do not read them.
     scale : float, default=1.0
         Factor of all values.
     columns : ndarray of int32 or None
@@ -120,7 +120,8 @@ cdef class FeatureRows:
         if columns is not None:
             indices = columns
             self.columns = &indices[0]
-        # single precision is kept: a visit mostly waits for memory, which it halves
+        # float32 values are kept: a visit mostly waits for memory, of which they need
+        # half
         self.single = values.itemsize == 4
         if self.single:
             values32 = values
@@ -169,8 +170,7 @@ cdef class FeatureRows:
         return row
 
     cdef RowEntries shared(self) noexcept nogil:
-        """Return the dense columns beside sparse ones, which all rows share, or no
-        entries."""
+        """Return the columns of `beside`, which are in all rows; else no entries."""
         cdef RowEntries row
         row.first = row.count = 0
         row.index = NULL
@@ -197,7 +197,7 @@ cdef class FeatureRows:
         return width * count + beside
 
     cdef void prefetch_pointers(self, Py_ssize_t position) noexcept nogil:
-        """Prefetch the row pointers of a position and the next ones."""
+        """Prefetch the row pointers of a position and of the next ones."""
         if self.indptr32 != NULL:
             sks_prefetch(self.indptr32 + position, 64)
         elif self.sparse:
@@ -250,8 +250,8 @@ cdef class FeatureRows:
             return
         if self.scale != 1.0:
             # The kernel multiplies by no scale: init is divided by the scale, and the
-            # result multiplied. The last row of out, which the kernel starts last,
-            # stores init.
+            # result is multiplied. The quotients are stored in the last row of out,
+            # which the kernel overwrites last.
             last = out + (count - 1) * ld
             for k in range(size):
                 last[k] = init[k] / self.scale
@@ -270,7 +270,7 @@ cdef class FeatureRows:
     cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
                              double* out) noexcept nogil:
-        """out = init + the row times the weights of `size` labels, the first at weights
+        """out = init + the row times the weights of `size` labels, from `weights` on
 
         `size` must be a multiple of four, the step of the kernels.
         """
@@ -318,7 +318,10 @@ cdef class FeatureRows:
     cdef void scatter_rows(self, Py_ssize_t first, Py_ssize_t count,
                            const int32_t* rows, double step, const double* change,
                            Py_ssize_t ld, double* weights) noexcept nogil:
-        """Scatter some rows of a change, numbered from position `first` on"""
+        """weights += step times the products of rows and changes of their scores
+
+        `rows` are counted from position `first`.
+        """
         cdef RowEntries row = self.row(first)
         cdef Py_ssize_t k
         # one pass for all dense rows reads and writes each weight once
@@ -344,7 +347,7 @@ cdef class FeatureRows:
         cdef double total = 0.0, beside = 0.0
         if self.mixed:
             beside = self.beside.column_score(position, weights, step)
-        # consecutive numbers are multiplied by vectors
+        # consecutive weights are multiplied in SIMD vectors
         if step == 1 and row.index == NULL:
             if self.single:
                 return self.scale * sks_dense_dot_f32(row.count, values32, weights)
@@ -370,7 +373,7 @@ cdef class FeatureRows:
         cdef Py_ssize_t entry
         if self.mixed:
             self.beside.add_to_column(position, change, weights, step)
-        # consecutive numbers by vectors, as in `column_score`
+        # consecutive weights are changed in SIMD vectors, as in `column_score`
         if step == 1 and row.index == NULL:
             if self.single:
                 sks_dense_axpy_f32(row.count, scale, values32, weights)
@@ -399,7 +402,7 @@ cdef class FeatureRows:
             self.beside.spread(position, out)
 
     cdef void unspread(self, Py_ssize_t position, double* out) noexcept nogil:
-        """Make a vector that the row was spread into zero again."""
+        """Set the entries of a vector to which `spread` wrote the row to zero."""
         cdef RowEntries row = self.row(position)
         cdef Py_ssize_t entry
         # only the row's entries are cleared: there may be many more features
@@ -410,9 +413,9 @@ cdef class FeatureRows:
 
     cdef double spread_dot(self, Py_ssize_t position,
                            const double* spread) noexcept nogil:
-        """Return the inner product of the row and another one that was spread."""
+        """Return the inner product of the row and a row that was spread."""
         cdef RowEntries row = self.row(position)
-        # the scale of both rows
+        # both rows are scaled
         cdef double square = self.scale * self.scale, beside = 0.0
         if self.mixed:
             beside = self.beside.spread_dot(position, spread)

@@ -4,13 +4,13 @@ from sksstruct.models.tables._blocks cimport Block, WeightBlocks
 from sksstruct.utils._arena cimport Arena
 
 
-# final: spares virtual calls
+# a final class has no virtual calls
 @cython.final
 cdef class GramMatrices:
     cdef WeightBlocks _layout
     cdef Py_ssize_t _n_examples, _max_rows
     cdef bint _needed
-    # for each block the matrices of all examples, NULL until first looked up
+    # for each block and example the address of its matrix, NULL until first looked up
     cdef double*** _matrices
     cdef Arena _arena
 

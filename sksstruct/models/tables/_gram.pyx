@@ -2,10 +2,10 @@
 
 The norm of F_i^T d and the inner products of labelings then do not read the features: a
 visit can take many steps before it reads and changes the weights. A matrix is kept if
-it is no larger than four times the features of its rows, and if labelings pick entries
-of about as many rows. If labelings pick entries of a few of thousands of rows, F_i^T d
-is formed instead, which also takes less time if rows have few features: the product of
-a row with all rows is as long as there are rows.
+it is no larger than four times the features of its rows, and if the example has no more
+rows than a labeling picks entries of, about. If labelings pick entries of a few of
+thousands of rows, F_i^T d is formed instead, which also takes less time if rows have
+few features: each row of a matrix has a product with every row of the example.
 """
 
 from libc.stdlib cimport calloc, free
@@ -16,13 +16,14 @@ from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._simd cimport sks_prefetch
 
 
-# Largest number of entries of a matrix, in entries of the rows of features.
+# A matrix is kept only if it has at most this many times the entries of the example's
+# rows of features, unless `needed` is set.
 cdef Py_ssize_t WIDEST = 4
 
 
 cdef double square_of(const Block* block, Py_ssize_t i,
                       double* spread) noexcept nogil:
-    """Return the square of the only row of an example."""
+    """Return the squared norm of the features of the only row of an example."""
     cdef Py_ssize_t row = block.offsets[i]
     cdef double square
     (<FeatureRows> block.rows).spread(row, spread)
@@ -45,7 +46,7 @@ cdef class GramMatrices:
     on_disk : bool, default=False
         Whether to store the matrices in files.
     needed : bool, default=False
-        Whether to keep matrices also where F_i^T d takes less time.
+        Whether to keep matrices even if forming F_i^T d takes less time.
     """
 
     def __cinit__(self, WeightBlocks layout, Py_ssize_t n_examples,
@@ -72,7 +73,8 @@ cdef class GramMatrices:
         free(self._matrices)
 
     def longest_product(self):
-        """Return the most weights of a block in which an example keeps no matrix."""
+        """Return the size of the largest block in which some example keeps no matrix.
+        """
         cdef Py_ssize_t number, i, most = 0
         cdef Block* block
         for number in range(self._layout.n_row_blocks):
@@ -85,13 +87,13 @@ cdef class GramMatrices:
         return most
 
     cdef bint fits(self, Py_ssize_t number, Py_ssize_t i) noexcept nogil:
-        """Return whether the matrix of an example is kept, which never changes."""
+        """Return whether the matrix of an example is kept."""
         cdef Block* block = &self._layout.blocks[number]
         cdef Py_ssize_t first = block.offsets[i], size = n_rows_of(block, i)
         if not self._needed and size * size > WIDEST * (
                 <FeatureRows> block.rows).count(first, first + size):
             return False
-        # 4096 bytes are allowed to every example, also with few features
+        # 4096 bytes are always allowed, as examples may have few features
         return size <= self._max_rows and 8 * size * size <= 4096 + 4 * (
             <FeatureRows> block.rows).n_bytes(first, first + size)
 
@@ -99,14 +101,14 @@ cdef class GramMatrices:
                   const double** matrix) except -1 nogil:
         """Look up the matrix of an example, (size, size); NULL if none is kept.
 
-        spread (n_features + 1) must be zero, and is again afterwards. Returns whether
-        spread (n_features + 1) must be zero, and is zero again afterwards. Returns
-        whether
+        `spread` (n_features + 1) must be zero, and is zero again afterwards. Returns
+        whether a matrix is kept.
         """
         cdef double** kept = self._matrices[number] + i
         cdef Block* block = &self._layout.blocks[number]
-        # an example of one row stores the number in the place of the address, which
-        # saves a cache miss; a number of zero looks like NULL and is computed again
+        # for an example of one row, the only entry of the matrix is stored in the place
+        # of the address, which saves a cache miss; an entry of zero looks like NULL and
+        # is computed again
         if n_rows_of(block, i) == 1:
             if kept[0] == NULL:
                 (<double*> kept)[0] = square_of(block, i, spread)
@@ -120,13 +122,13 @@ cdef class GramMatrices:
 
     cdef double* _make(self, const Block* block, Py_ssize_t i,
                        double* spread) except NULL nogil:
-        """Return the matrix of an example."""
+        """Compute and return the matrix of an example."""
         cdef Py_ssize_t first = block.offsets[i], size = n_rows_of(block, i)
         cdef Py_ssize_t row, column
         cdef double* gram = <double*> self._arena.take(size * size * sizeof(double))
         for row in range(size):
-            # row by row: one row is spread out over all features, so that products of
-            # sparse rows need no search
+            # each row is spread to all features, so that its products with sparse rows
+            # need no search
             (<FeatureRows> block.rows).spread(first + row, spread)
             for column in range(row + 1):
                 gram[row * size + column] = gram[column * size + row] = (
@@ -135,7 +137,7 @@ cdef class GramMatrices:
         return gram
 
     cdef void prefetch(self, Py_ssize_t number, Py_ssize_t i, bint soon) noexcept nogil:
-        """Prefetch the pointer to a matrix, or if `soon` the matrix itself."""
+        """Prefetch the pointer to a matrix or, if `soon`, the matrix itself."""
         cdef double** kept = self._matrices[number] + i
         cdef Py_ssize_t size
         if not soon:

@@ -16,11 +16,12 @@ cdef class RowFactors(FactorModel):
     # the first weight, and the strides between features and between labels
     cdef double* _first_weight
     cdef Py_ssize_t _feature_step, _label_step
-    # a row of scores, scratch for `find_label`
+    # scratch for a row of scores
     cdef double* _scores
     cdef const double[::1] _norms
     cdef const unsigned char[::1] _marks
-    # rows of 0 or -inf for the labels of variables with each of two marks; the marks
+    # a row for variables with the first mark and one for those with the second: 0 for
+    # allowed labels and -inf for forbidden ones; and the marks of each variable
     cdef const double[:, ::1] _label_mask
     cdef const unsigned char[::1] _masked
 

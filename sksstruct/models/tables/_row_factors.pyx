@@ -1,8 +1,8 @@
 """Variables with rows of features as factors with inner-product scores.
 
-The scores of the labels of variable v are the products of its row of features with
+The scores of the labels of variable v are the products of its row of features with the
 weights of each label, plus a bias, plus weights of up to two marks. A mark is a feature
-that is one for some variables. Bias and marks are the last three features.
+that is one for some variables. The bias and the two marks are the last three features.
 
 Subclasses add pairs of variables.
 """
@@ -44,11 +44,11 @@ cdef class RowFactors(FactorModel):
         self.n_features, self.ld = X.n_features, padded_length(self.n_labels)
         self._rows, self._packed, self._marks = FeatureRows(X, scale=scale), X, marks
         norms = scale * scale * row_squares(X.values)
-        # bias and marks are features that are one
+        # the bias and the marks are features that are one
         self._norms = norms + fit_intercept + (marks & FIRST_MARK) + (marks >> 1)
         # no labels are forbidden until `forbid_labels` is called
         self._label_mask = self._masked = None
-        # a search covers all labels until `set_partition` divides them
+        # a search visits all labels until `set_partition` divides them into parts
         self.width = self.ld
 
     def forbid_labels(self, mask, marks):
@@ -57,15 +57,17 @@ cdef class RowFactors(FactorModel):
         Parameters
         ----------
         mask : ndarray of shape (2, ld)
-            Scores of 0 or -inf, for variables with each of two marks.
+            0 for allowed labels, -inf for forbidden ones: a row for variables with the
+            first mark, and a row for variables with the second mark.
         marks : ndarray of shape (n_variables,), uint8
-            The marks, as in `set_rows`.
+            Bits 1 and 2: whether a variable has the first and the second of these
+            marks.
         """
         self._label_mask, self._masked = mask, marks
         self.constrained = True
 
     def set_partition(self, n_parts):
-        # parts are whole vectors of labels, as scores are computed by vectors
+        # parts are whole vectors of labels, as scores are computed in SIMD vectors
         step = 4 if self.ld == 4 else 8
         self.width = min(-(-self.ld // (n_parts * step)) * step, self.ld)
         # parts of padding alone are not counted
@@ -74,13 +76,13 @@ cdef class RowFactors(FactorModel):
     def start_rows(self):
         """Set the weights of the labels to zero."""
         cdef double[::1] scores
-        # bias and marks are the last three features
+        # the bias and the two marks are the last three features
         self._weights = feature_weights(
             self.n_features + 3, self.n_labels, self._rows.sparse)
         self._feature_step = self._weights.strides[0] // 8
         self._label_step = self._weights.strides[1] // 8
         self._first_weight = <double*> <size_t> self._weights.ctypes.data
-        # a single row of scratch, as visits do not run in parallel
+        # one row of scratch is enough, as visits do not run in parallel
         self._buffer = aligned_zeros(self.ld)
         scores = self._buffer
         self._scores = &scores[0]
@@ -101,12 +103,12 @@ cdef class RowFactors(FactorModel):
             low = <Py_ssize_t> (part * n_parts) * self.width
             high = low + self.width if low + self.width < self.ld else self.ld
         self._score_part(variable, low, high)
-        # active labels are left out: the caller adds messages to their scores itself
+        # active labels are left out: the caller adds messages to their scores
         for k in range(n):
             if low <= labels[k] < high:
                 scores[labels[k] - low] = -INFINITY
         self.visited += high - low
-        # the maximum by vectors first: few calls need its place
+        # the maximum is computed in SIMD vectors first: few calls need its index
         best = sks_max(high - low, scores)
         # negated, so that NaN counts as not above the floor
         if not best + self._cost[variable] > floor:
@@ -120,11 +122,13 @@ cdef class RowFactors(FactorModel):
 
     cdef int _score_part(self, Py_ssize_t variable, Py_ssize_t low,
                          Py_ssize_t high) except -1 nogil:
-        """Write the scores of labels low <= k < high, -inf in the padding."""
+        """Write the scores of labels low <= k < high to `_scores`, -inf in the padding.
+        """
         cdef Py_ssize_t ld = self.ld, k
         cdef double* scores = self._scores
         cdef double* weights
-        # label by label if the weights of a label are consecutive, else all at once
+        # label by label if the weights of a label are consecutive, otherwise in vectors
+        # of labels
         if self._feature_step == 1:
             for k in range(low, high):
                 scores[k - low] = self._score(variable, k)
@@ -138,7 +142,7 @@ cdef class RowFactors(FactorModel):
                 sks_axpy(high - low, 1.0, weights, scores)
             if self._marks[variable] & SECOND_MARK:
                 sks_axpy(high - low, 1.0, weights + ld, scores)
-        # weights of the padding are zero, which must not be the maximum
+        # weights of the padding are zero, but a score of zero could be the maximum
         for k in range(self.n_labels, high):
             scores[k - low] = -INFINITY
         if self._masked is not None:
@@ -189,13 +193,13 @@ cdef class RowFactors(FactorModel):
         cdef double* weights
         cdef double* bias
         for k in range(n):
-            # most active labels keep their weight between visits
+            # most active labels keep their dual variables in a visit
             if changes[k] == 0.0:
                 continue
             weights = self._first_weight + labels[k] * self._label_step
             bias = weights + self.n_features * step
             self._rows.add_to_column(variable, changes[k], weights, step)
-            # a missing bias stays zero, so that readers need not test for it
+            # weights of a missing bias stay zero, so that scores can always add them
             if self.fit_intercept:
                 bias[0] += changes[k]
             if self._marks[variable] & FIRST_MARK:

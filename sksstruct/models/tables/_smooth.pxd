@@ -6,10 +6,11 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch
 
 
 cdef class MeansScratch:
-    # means in the layout of `expect`, tables of the loss alone, and a labeling
+    # `means` has the layout of `expect`; `losses` holds tables of the loss alone, or
+    # means of the observed part; and a labeling
     cdef object _arrays, _scores
     cdef double* means
-    # scores of the rows of each block, of several examples, without the bias
+    # for several examples the scores of the rows of each block, without the bias
     cdef double** scores
     cdef double* losses
     cdef int32_t* labeling
@@ -18,8 +19,8 @@ cdef class MeansScratch:
 cdef class TableSmoothLoss(SmoothLoss):
     # methods: see `_smooth.pyx`
     cdef readonly BoundTable table
-    # p_i (E mu_i - mu_i(y_i)) of the last sweep: rows of the tables of each block, and
-    # for each example the weights beyond the blocks
+    # p_i (E mu_i - mu_i(y_i)) of the last sweep: for each block in rows of the tables,
+    # and for the weights beyond the blocks in a row for each example
     cdef readonly list differences
     cdef readonly object other_differences
     cdef double** _differences
@@ -28,12 +29,13 @@ cdef class TableSmoothLoss(SmoothLoss):
     cdef double[:, ::1] _observed
     # transposed features of each block
     cdef list _columns
-    # results of the last sweep
+    # loss and expected L_i of each example in the last sweep; whether its differences
+    # are kept as the anchor
     cdef double[::1] _losses, _expected
     cdef bint _anchored
     # examples that were observed in part
     cdef const unsigned char[::1] _partial
-    # workspaces and scratch that no thread uses at present
+    # pairs of a workspace and a scratch that no thread uses at present
     cdef list _idle
     # scratch of visits
     cdef MeansScratch _visit

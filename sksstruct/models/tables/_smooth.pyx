@@ -6,14 +6,15 @@ For weights w and the tables theta_i = A_i w, with the loss L_i added or not,
 
 where h is the maximum over labelings smoothed by the entropy, and E mu_i its gradient:
 the results of the model's exp oracle. The negative log-likelihood is the loss with
-mu = 1 and L = 0. If y_i was observed in part, the likelihood sums over all labelings
-that agree with the observed part, whose h and E mu take the place of y_i.
+mu = 1 and L = 0. If y_i was observed in part, h and E mu of the sum over the labelings
+that agree with the observed part replace <theta_i, mu_i(y_i)> and mu_i(y_i).
 
-A sweep writes the differences D = p_i (E mu_i - mu_i(y_i)) of the tables of all
-examples, which are shared among threads. The gradient of a block of weights is then
-F' D, with the features F of all examples: a product of matrices, or for sparse features
-row by row, from a copy by columns. No sum runs over threads, so that any number of
-threads gives the same bits. The same differences are the anchor of visits.
+A sweep over the examples, by threads in parallel, writes the differences of their
+tables D = p_i (E mu_i - mu_i(y_i)). The gradient of a block of weights is then F' D,
+with the features F of all examples: a product of matrices; sparse features have a copy
+by columns, from which each row is computed. No sum is divided among threads, so that
+any number of threads gives the same bits. Visits with an anchor subtract the
+differences of the sweep.
 """
 
 import numpy as np
@@ -33,7 +34,7 @@ from sksstruct.models.tables._columns import transposed
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Least number of parts of the examples, and scores of a part, about.
+# Least number of parts of the examples, and about the number of scores in a part.
 LEAST_PARTS, PART_SIZE = 8, 2**15
 
 
@@ -100,7 +101,8 @@ cdef class TableSmoothLoss(SmoothLoss):
     def __init__(self, BoundTable table, smoothing, bint nonsmooth):
         self.mu, self.nonsmooth = smoothing.mu, nonsmooth
         partial = table.structure.partial
-        # the likelihood of a part is a difference of two convex functions
+        # the negative log-likelihood of an observed part is a difference of convex
+        # functions
         self.convex, self.support = partial is None, None
         self._partial = np.zeros(table.n_examples, dtype=np.uint8)
         if partial is not None:
@@ -127,7 +129,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         return out
 
     def _mean_entropy(self):
-        """Return the mean over the examples of the log of their number of labelings."""
+        """Return the mean over the examples of the log of the number of labelings."""
         cdef BoundTable table = self.table
         workspace = table.workspace(np.zeros(table.n_weights), training=False)
         # without scores and losses the distribution is uniform
@@ -167,15 +169,16 @@ cdef class TableSmoothLoss(SmoothLoss):
     def _parts(self):
         """Return the bounds of the parts of the examples that are scored together."""
         n, total = self.table.n_examples, self.table._layout.table_sizes.sum()
-        # independent of the number of threads, as matrix products of other shapes may
-        # round differently
+        # the number of parts is independent of the number of threads, as the rounding
+        # of a product of matrices may depend on its shape
         n_parts = min(max(LEAST_PARTS, -(-total // PART_SIZE)), n)
         return [n * part // n_parts for part in range(n_parts + 1)]
 
     def _score(self, MeansScratch scratch, w, Py_ssize_t first, Py_ssize_t last):
         """Score examples first <= i < last together, if all features are dense.
 
-        One product of matrices takes less time than a product for each row.
+        One product of matrices takes less time than a product for each row. Returns
+        whether all features are dense.
         """
         cdef Block* block
         cdef double[:, ::1] scores
@@ -213,7 +216,7 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef int _load_scores(self, Workspace workspace, Py_ssize_t i,
                           double** scores) except -1 nogil:
-        """Load potentials from scores of rows, and move these to the next example."""
+        """Load potentials from scores of rows, and advance `scores` by one example."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t number, row, k, n_rows
         cdef double* table = ws.at.theta
@@ -225,7 +228,7 @@ cdef class TableSmoothLoss(SmoothLoss):
             n_rows = block.offsets[i + 1] - block.offsets[i]
             memcpy(table, scores[number], n_rows * block.ld * sizeof(double))
             scores[number] += n_rows * block.ld
-            # the same bias for all rows
+            # all rows have the same bias
             for row in range(n_rows if block.has_bias else 0):
                 for k in range(block.ld):
                     table[row * block.ld + k] += bias[k]
@@ -238,7 +241,9 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef double _difference(self, Workspace workspace, MeansScratch scratch,
                             Py_ssize_t i, double mu) except? -1 nogil:
-        """Write E mu_i - mu_i(y_i) at the loaded potentials; return f_i."""
+        """Write E mu_i - mu_i(y_i) of the loaded potentials to scratch.means; return
+        f_i.
+        """
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t end = self.table.tables_end(i)
         cdef Py_ssize_t n_keys, k
@@ -260,13 +265,13 @@ cdef class TableSmoothLoss(SmoothLoss):
     cdef double _partial_difference(
         self, Workspace workspace, MeansScratch scratch, Py_ssize_t i, double mu
     ) except? -1 nogil:
-        """Write and return the same for an example that was observed in part."""
+        """Write E mu_i minus E mu_i given the observed part; return f_i."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t end = self.table.tables_end(i)
         cdef double value, observed
         cdef Py_ssize_t k
         self.table.expect(workspace, i, mu, scratch.means, &value)
-        # scratch.losses is free, as the likelihood has no loss
+        # scratch.losses is unused, as the likelihood has no loss
         self.table.structure.expect_observed(&ws.at, i, mu, scratch.losses, &observed)
         for k in range(end + self.table.n_other):
             scratch.means[k] -= scratch.losses[k]
@@ -274,8 +279,7 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef double _expected_loss(self, TableScratch* ws, MeansScratch scratch,
                                Py_ssize_t i) except? -1 nogil:
-        """Return E L_i, given the differences: y_i costs nothing, so it may be
-        subtracted."""
+        """Return E L_i as <losses, E mu_i - mu_i(y_i)>, as the loss of y_i is zero."""
         cdef Py_ssize_t end = self.table.tables_end(i)
         cdef Potentials loss_only = ws.at
         cdef Py_ssize_t k
@@ -293,7 +297,7 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef void _store_differences(self, Py_ssize_t i,
                                  const double* means) noexcept nogil:
-        """Store p_i times the differences of an example."""
+        """Store p_i times the differences of an example, which are `means`."""
         cdef Py_ssize_t number, k, size
         cdef double weight = self.table._example_weights[i]
         cdef double* rows
@@ -309,7 +313,7 @@ cdef class TableSmoothLoss(SmoothLoss):
             self._other[i, k] = weight * means[k]
 
     def _write_gradient(self, gradient, n_jobs):
-        """Write the gradient, from the differences."""
+        """Compute the gradient from the differences."""
         cdef Block* block
         # padding between the blocks stays zero
         gradient[:] = 0.0
@@ -346,19 +350,19 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
-        # The weights are scale times the stored vector v: at v, with the loss divided
-        # by scale and smoothing mu / scale, the distribution is the same.
+        # The weights are scale times the stored vector v. With v, the loss divided by
+        # scale, and smoothing mu / scale, the distribution is the same.
         workspace.loss_scale = 1.0 / scale
         self.table.potentials(workspace, i)
         workspace.loss_scale = 1.0
         self._difference(workspace, self._visit, i, self.mu / scale)
-        # mu_i(y_i) is subtracted from both means, and cancels
+        # both differences subtract mu_i(y_i), which cancels
         if anchored:
             self._subtract_anchor(i, self._visit.means)
         return self.table.add_means(workspace, i, self._visit.means)
 
     cdef void _subtract_anchor(self, Py_ssize_t i, double* means) noexcept nogil:
-        """Subtract the differences of the last sweep."""
+        """Subtract the differences of the last sweep, without their factor p_i."""
         cdef Py_ssize_t number, k, size
         cdef double scale = 1.0 / self.table._example_weights[i]
         cdef const double* rows

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, uint8_t
 
 
 cdef struct Potentials:
-    # potentials of one example, named `at` in signatures; see `_structure.pyx`
+    # potentials of one example, called `at` in signatures; see `_structure.pyx`
     double* theta
     double constant
     Py_ssize_t size, rows
@@ -12,13 +12,14 @@ cdef struct Potentials:
 
 
 cdef class OracleMemory:
-    # scratch of one thread, named `oracle` in signatures; structures may derive from it
+    # scratch of one thread, called `oracle` in signatures; structures may derive from
+    # it
     cdef object search
-    # labelings found last, in rows, and their values
+    # the labelings that an oracle found last, in rows, and their values
     cdef int32_t* labelings
     cdef double* values
     cdef Py_ssize_t _capacity, _value_capacity
-    # numbers that structures may use, and their capacity
+    # scratch for any numbers of structures, and its capacity
     cdef double* scratch
     cdef Py_ssize_t scratch_capacity
 
@@ -36,8 +37,9 @@ cdef class Structure:
     # the same arrays as memoryviews, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const int32_t[::1] _y_true
-    # Constraints on labelings: whether rows of the tables may have each entry, in rows
-    # of `_known_step`; first row of each example, or -1. NULL without constraints.
+    # Constraints: whether a labeling may pick each entry, in rows of length
+    # `_known_step`; and for each example its first row, or -1. NULL without
+    # constraints.
     cdef object _known_arrays
     cdef const Py_ssize_t* _known_at
     cdef const uint8_t* _known

@@ -7,10 +7,10 @@ entries that it picks, its keys:
 
     score(y) = sum of theta over the keys of y
 
-A labeling is a record of `sizes[i]` small integers. A labeling may have a key twice, if
+A labeling is stored as `sizes[i]` integers. A labeling may have a key several times, if
 parts of it share an entry of a table.
 
-Features of some scores depend on the labeling. These scores have keys beyond the
+Some scores have features that depend on the labeling. These scores have keys beyond the
 tables, and a few weights of their own, `others`, which all examples share.
 """
 
@@ -87,15 +87,15 @@ cdef class Structure:
         agrees with the observed part. None: there are no such examples.
     meaning : list
         Arrays and numbers that identify the parts that keys stand for; problems with
-        equal lists share labelings.
+        equal lists have the same labelings.
 
     Notes
     -----
     Oracles read the struct `Potentials`: the tables `theta` (`size` entries) with the
-    loss added, but for a `constant` part of it; the weights `others`; and floats for
-    scratch, `memory`. Where the last block of weights is shared, its table is at
-    `shared`: in `theta` as entry `rows` and the following ones, or, if the structure
-    sets `reads_shared`, in the weights themselves, where nothing may be written.
+    loss added, except a `constant` part of the loss; the weights `others`; and scratch
+    for floats, `memory`. If the last block of weights is shared, its table is at
+    `shared`: in `theta` from entry `rows` on or, if the structure sets `reads_shared`,
+    the weights themselves, which must not be written to.
     """
 
     # Names of the oracles that the structure has: "max", "topk" and "exp"; "projection"
@@ -109,7 +109,7 @@ cdef class Structure:
     views_need_data = False
     # The solver for "auto", where it differs from the choice for all models.
     preferred_solver = None
-    # Cost of a visit with the oracle, in visits of known labelings.
+    # Cost of a visit that calls the oracle, relative to a visit of known labelings.
     oracle_cost = 2.0
 
     def __cinit__(self, sizes, y_true, Py_ssize_t max_keys, *args, **kwargs):
@@ -136,22 +136,23 @@ cdef class Structure:
 
     # ---- labelings ----
 
-    # Whether y is a labeling of example i, and whether labelings of i may have a key: a
-    # saved state may hold any numbers. Callers exclude keys of padding.
+    # Whether y is a labeling of example i, and whether labelings of example i may have
+    # a key: solvers check numbers of a saved state. Callers exclude keys of padding.
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         raise NotImplementedError
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         return 1
 
-    # Keys of y, with repetitions where a part is shared; returns their number.
+    # Write the keys of y, an entry that several parts pick once for each of them, and
+    # return the number of keys.
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         raise NotImplementedError
 
     # ---- the loss ----
 
-    # Add `scale` times the loss to the tables and the constant.
+    # Add `scale` times the loss to the tables and to the constant.
     cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
         raise NotImplementedError
@@ -186,8 +187,8 @@ cdef class Structure:
         """Return the best labeling of an example at its potentials."""
         raise NotImplementedError
 
-    # Up to k best labelings, in descending order, into `oracle`; returns their number.
-    # Calls `find_topk` if the oracle is not compiled.
+    # Write up to k best labelings, in descending order, to `oracle`; return their
+    # number. Calls `find_topk` if the oracle is not compiled.
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef const int32_t[:, ::1] rows
@@ -204,14 +205,15 @@ cdef class Structure:
         raise NotImplementedError
 
     # Sums of the distribution proportional to exp(score(y) / mu): `value` becomes mu
-    # log sum_y exp(score(y) / mu), plus the constant; `means` the expected number of
-    # each key, padding included, followed by the means of the features of `others`.
+    # log sum_y exp(score(y) / mu), plus the constant; `means` becomes the expected
+    # number of times that each key occurs, padding included, followed by the means of
+    # the features of `others`.
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
         raise NotImplementedError
 
-    # Sums over the labelings that agree with the observed part, for examples that are
-    # `partial`; overwrites the tables.
+    # `expect` over the labelings that agree with the observed part, for examples that
+    # are `partial`; overwrites the tables.
     cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
                              double* means, double* value) except -1 nogil:
         self.forbid_others(at, i)
@@ -220,7 +222,7 @@ cdef class Structure:
     # ---- constraints on labelings ----
 
     def set_known(self, known, Py_ssize_t step):
-        """Constrain labelings, whose parts have the tables' first rows.
+        """Constrain labelings; part t of a labeling picks an entry of row t.
 
         In prediction, `decode` finds only labelings that satisfy the constraints. In
         training, the constraints are the observed parts of examples that are `partial`.
@@ -251,7 +253,7 @@ cdef class Structure:
         if self._known_at == NULL or self._known_at[i] < 0:
             return
         known = self._known + self._known_at[i] * self._known_step
-        # in place: potentials are formed again for each call
+        # theta may be overwritten: potentials are formed again for each call
         for k in range(self._sizes[i] * self._known_step):
             if not known[k]:
                 at.theta[k] = -INFINITY
@@ -267,8 +269,8 @@ cdef class Structure:
                             const double* others) noexcept nogil:
         return 0.0
 
-    # others += change times the features of a key beyond the tables; returns the first
-    # of the `others_of_key` weights that it multiplies.
+    # others += change times the features of a key beyond the tables; returns the index
+    # of the first of the `others_of_key` weights of the key.
     cdef Py_ssize_t add_other(self, Py_ssize_t i, Py_ssize_t key, double change,
                               double* others) except -1 nogil:
         raise NotImplementedError

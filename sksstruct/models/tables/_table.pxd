@@ -10,8 +10,8 @@ cdef struct TableScratch:
     Potentials at
     # a change of mean parameters
     Change change
-    # inner products of a change with the entries of the tables of rows, and of the
-    # shared table; shared products are zero between calls
+    # A_i A_i^T d for the tables of rows and for the shared table; the latter is zero
+    # between calls
     double* products
     double* shared_products
     # keys of a labeling

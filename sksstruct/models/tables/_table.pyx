@@ -44,7 +44,7 @@ cdef class TableWorkspace(Workspace):
         self._scratch.at.theta = &theta[0]
         self._scratch.at.memory = self.zeros(model.structure.memory_size)
         self._scratch.keys = self.integers(model.max_keys)
-        # predictions prepare no change, whose buffers would be as long as the weights
+        # predictions need no change, whose buffers would be as long as the weights
         if training:
             self._scratch.products = self.zeros(model.table_size)
             self._scratch.shared_products = self.zeros(model._layout.n_shared)
@@ -54,7 +54,7 @@ cdef class TableWorkspace(Workspace):
     @property
     def theta(self):
         cdef Potentials* at = &self._scratch.at
-        # a structure may read the shared table in the weights, so that theta lacks it
+        # if the structure reads the shared table in the weights, theta lacks it
         if at.size > at.rows and at.shared != at.theta + at.rows:
             memcpy(at.theta + at.rows, at.shared,
                    (at.size - at.rows) * sizeof(double))
@@ -62,7 +62,7 @@ cdef class TableWorkspace(Workspace):
 
 
 def _first_block(blocks, others):
-    """Return the names of the first block of weights, and of its bias."""
+    """Return the first block of weights and its bias, by name."""
     coef, intercept = blocks[0]
     return {"coef": coef.T, "intercept": intercept}
 
@@ -100,7 +100,7 @@ cdef class BoundTable(BoundModel):
         self.structure, self.n_other = structure, structure.n_others
         self.set_sizes(structure.sizes, example_weights)
         self.max_keys = structure.max_keys
-        # copied for faster reading, as training reads the rows repeatedly
+        # rows are copied to a faster layout, as training reads them repeatedly
         if structure.labeled:
             blocks = [(compact_rows(rows), *block) for rows, *block in blocks]
         self._bind_layout(WeightBlocks(
@@ -137,7 +137,7 @@ cdef class BoundTable(BoundModel):
 
     @property
     def oracles(self):
-        # the likelihood sums over unknown parts, without completion
+        # the likelihood sums over unknown parts, and needs no completion
         if self.completion is not None and not self.likelihood:
             return "completion", *self.structure.oracles
         return self.structure.oracles
@@ -173,8 +173,8 @@ cdef class BoundTable(BoundModel):
 
     @property
     def entropy_dual_size(self):
-        # features of keys beyond the tables depend on the labeling: no natural
-        # parameters
+        # keys beyond the tables have no natural parameters, as their features depend on
+        # the labeling
         if self.n_other or "exp" not in self.oracles:
             return None
         return int(self._layout.table_sizes.sum())
@@ -267,7 +267,8 @@ cdef class BoundTable(BoundModel):
         mu : float, default=1.0
             Strength of the smoothing.
         load : bool, default=True
-            Whether to load potentials with the loss; otherwise those loaded are used.
+            Whether to load potentials with the loss; otherwise the tables in the
+            workspace are the potentials.
         """
         cdef Py_ssize_t size = self._layout.table_sizes[i] + self.n_other
         cdef double[::1] means = aligned_zeros(max(size, 1))
@@ -300,7 +301,7 @@ cdef class BoundTable(BoundModel):
     # ---- potentials and labelings ----
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        # with one row per example, pointers need no prefetch
+        # with one row per example, addresses are found without pointers
         if self._one_entry and not soon:
             return
         self._changes.prefetch(i, soon)
@@ -327,8 +328,7 @@ cdef class BoundTable(BoundModel):
         self._set_tables(workspace)
 
     cdef inline void _set_tables(self, Workspace workspace) noexcept nogil:
-        """Set sizes and pointers of the potentials, given the end of the tables of
-        rows."""
+        """Set sizes and pointers of the potentials, given `rows`."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         ws.at.size = ws.at.rows + self._shared_size
         ws.at.shared = ws.at.theta + ws.at.rows
@@ -336,7 +336,9 @@ cdef class BoundTable(BoundModel):
         ws.at.constant = 0.0
 
     cdef Py_ssize_t tables_end(self, Py_ssize_t i) noexcept nogil:
-        """Return the end of the tables of an example: further keys are of `others`."""
+        """Return the end of the tables of an example: later keys have weights in
+        `others`.
+        """
         return self._layout.rows_end(i) + self._shared_size
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
@@ -356,7 +358,7 @@ cdef class BoundTable(BoundModel):
         self, Workspace workspace, Py_ssize_t i, Py_ssize_t k,
         const int32_t** labelings, const double** values
     ) except -1 nogil:
-        """Find the k best labelings at the loaded potentials."""
+        """Find the k best labelings at the loaded potentials; return their number."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t count, rank
         count = self.structure.topk(&ws.at, (<TableWorkspace> workspace).oracle, i, k)
@@ -399,7 +401,7 @@ cdef class BoundTable(BoundModel):
             block, start = block + 1, stop
             stop += block.ld * n_rows_of(block, i)
         place = (key - start) % block.ld
-        # rows end with padding
+        # a row ends with padding, which has no keys
         return place < block.n_columns and self.structure.has_key(i, key)
 
     cdef inline double _key_score(self, const Potentials* at, Py_ssize_t i,
@@ -413,7 +415,7 @@ cdef class BoundTable(BoundModel):
 
     cdef double _total(self, const Potentials* at, Py_ssize_t i, Py_ssize_t n_keys,
                        const int32_t* keys) noexcept nogil:
-        """Return the sum of the scores of keys."""
+        """Return the sum of the scores of some keys."""
         cdef Py_ssize_t k
         cdef double total = 0.0
         for k in range(n_keys):
@@ -481,7 +483,7 @@ cdef class BoundTable(BoundModel):
             return 0
         extents = self._changes.extents(i)
         end = self.tables_end(i) if self.n_other else self.key_space
-        # an empty change, where no key occurs twice: written and scanned in one pass
+        # an empty change is written and scanned in one pass; no key occurs twice
         if (change.scanned and change.blocks[0].count + change.n_changed_cells == 0
                 and extents.dense == extents.rows and extents.factor == 1.0
                 and not self.n_other):
@@ -498,15 +500,15 @@ cdef class BoundTable(BoundModel):
 
     cdef int _add_others(self, Change* change, Py_ssize_t i, Py_ssize_t key,
                          double coef) except -1 nogil:
-        """Add the features of a key beyond the tables to the cells."""
+        """Add coef times the features of a key beyond the tables to the cells."""
         cdef Py_ssize_t first = self._layout.n_shared, k
         first += self.structure.add_other(i, key, coef, change.cells + first)
         for k in range(self.structure.others_of_key):
             list_cell(change, first + k)
         return 0
 
-    # d += means for all tables and, in the layout of `expect`, cells += means for the
-    # weights beyond the blocks
+    # `means` has the layout of `expect`: d += means of all tables, and cells += means
+    # of the weights beyond the blocks
     cdef int add_means(self, Workspace workspace, Py_ssize_t i,
                        const double* means) except -1 nogil:
         cdef Change* change = &(<TableScratch*> workspace.scratch).change
@@ -522,7 +524,7 @@ cdef class BoundTable(BoundModel):
             # rounding errors would make the list of changed keys as long as the tables
             if means[k] > TINY or means[k] < -TINY:
                 add_key(change, &extents, <int32_t> k, means[k])
-        # means of `others` are changes of weights already
+        # means of `others` are changes of cells, without features
         for k in range(self.n_other):
             add_cell(change, self._layout.n_shared + k, means[end + k])
         return 0
@@ -556,7 +558,7 @@ cdef class BoundTable(BoundModel):
     # ---- inner products of labelings ----
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        # many products cost little more than one, even if no matrix is kept
+        # many products take little more time than one, even if no matrix is kept
         return 1
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
@@ -601,7 +603,7 @@ cdef class BoundTable(BoundModel):
         # the matrix of a single row is always kept
         self._changes.grams.find(0, i, ws.change.spread, &gram)
         square = gram[0] + (1.0 if self._blocks.has_bias else 0.0)
-        # inner products of indicators, all relative to the observed entry
+        # inner products of differences between indicators and the observed indicator
         for k in range(n_labelings):
             out[k] = square * (
                 <double> (entry == labelings[k]) - (entry == observed)
@@ -609,7 +611,8 @@ cdef class BoundTable(BoundModel):
         return 0
 
     cdef void _set_shared(self, TableScratch* ws, double factor) noexcept nogil:
-        """Set the products of the changed cells of the shared table."""
+        """Set the products of the changed shared cells to factor times their changes.
+        """
         cdef Py_ssize_t k, cell
         for k in range(ws.change.n_changed_cells):
             cell = ws.change.changed_cells[k]

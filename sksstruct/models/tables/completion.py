@@ -17,8 +17,8 @@ class Partial:
     number : int
         Number of the example in error messages.
     allowed : ndarray of shape (size, row_length), uint8
-        Whether the rows of the labeling's parts may have each entry, in the form of
-        `Structure.set_known`.
+        Whether each entry of the rows of the labeling's parts is allowed, in the
+        form of `Structure.set_known`.
     """
 
     number: int
@@ -60,8 +60,7 @@ class TableCompletion:
     """Completes labelings by decoding, and binds a model to them, in alternation.
 
     If the model has sums, the first weights maximize the likelihood, which sums over
-    all
-    labelings that agree with the observed parts.
+    all labelings that agree with the observed parts.
 
     Parameters
     ----------
@@ -72,8 +71,8 @@ class TableCompletion:
     bind : callable
         ``bind(labels)`` returns the model bound to labelings, one after the other.
     bind_first : callable
-        Returns the model of the first round: bound to the observed parts, if it has
-        sums; else to labels that are known for certain.
+        Returns the model of the first round: bound to the observed parts if it has
+        sums, otherwise to the labels that are known for certain.
     """
 
     def __init__(self, model, free, bind, bind_first):
