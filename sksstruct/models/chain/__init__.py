@@ -5,7 +5,8 @@
 `_chain.pyx` (scratch: `_workspace.pyx`; transitions of single positions:
 `_pair_features.pyx`), for many labels `_sparse_training.pyx`. Features and weights make
 potentials, an oracle finds a labeling or its means (`_means.pyx`), and a change of mean
-parameters goes back to the weights. On these build `_smooth.pyx`, `_entropy_dual.pyx`
-and `_factors.pyx` (losses, duals, factors) and `incomplete.py` (unknown labels).
-`fitted.py` predicts, by `_given.pyx`, `_sparse.pyx` and `_posterior.pyx`.
+parameters is scattered to the weights. Further files: `_smooth.pyx`,
+`_entropy_dual.pyx` and `_factors.pyx` (losses, duals, factors), `incomplete.py`
+(unknown labels), and `fitted.py`, which predicts with `_given.pyx`, `_sparse.pyx` and
+`_posterior.pyx`.
 """

@@ -14,7 +14,7 @@ from sksstruct.models.tables._feature_rows cimport FeatureRows
 cdef class BoundChain(BoundModel):
     # attributes: see `_chain.pyx`
     cdef readonly Py_ssize_t n_labels, n_features, ld
-    # weights of features on pairs of labels: their number, and the first one's place
+    # number of weights of features on pairs of labels, and index of the first one
     cdef readonly Py_ssize_t n_pair_weights, first_pair
     cdef readonly PairFeatures pair_features
     cdef readonly object pair_support
@@ -55,7 +55,7 @@ cdef class BoundChain(BoundModel):
     cdef bint _has_triples(self, Py_ssize_t i) noexcept nogil
     cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
                           double* out) noexcept nogil
-    # changes of mean parameters
+    # changes of mean parameters, and inner products of labelings
     cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
                           const int32_t* keys, const double* values,
                           double coef) noexcept nogil

@@ -14,11 +14,11 @@ last weights are those of triples of consecutive labels, which first-order chain
 have.
 
 Mean parameters of example i have keys t * ld + label for nodes,
-size_i * ld + from * ld + to for edges, and after all of these the numbers of triples.
-The layout of `models/tables` has one block, the emission rows and the bias; weights of
-transitions, of features on pairs and of triples are its cells. With K_i = F F' (size x
-size), a change d of the node means and d_e of the edge means (triples included)
-satisfies
+size_i * ld + from * ld + to for edges, and after all keys of edges a key for each
+triple. The layout of `models/tables` has one block, the emission rows and the bias;
+weights of transitions, of features on pairs and of triples are its cells. With K_i = F
+F' (size x size), a change d of the node means and d_e of the edge means (triples
+included) satisfies
 
     |A_i^T d|^2 = sum_{t,s} (K_i[t,s] + 1) <d_t, d_s> + |d_1|^2 + |d_size|^2 + |d_e|^2
 
@@ -102,12 +102,14 @@ cdef class BoundChain(BoundModel):
     label_costs : ndarray of shape (n_labels,) or None
         Loss of missing each label, before the division.
     loss_length : float or None
-        Divisor of the sum over the positions of a sequence; None: their number.
+        Divisor of the sum over the positions of a sequence; None: the number of its
+        positions.
     fit_intercept, boundary : bool
         Whether there is a bias, and whether there are start and end weights. Otherwise
         they stay zero.
     known : ndarray of shape (n_positions,), bool, or None
-        Positions with an observed label. The others have no loss and do not count.
+        Positions with an observed label. Other positions have no loss, and do not
+        count in the length of a sequence.
     mask : ndarray of shape (2 + n_labels, ld) or None
         Constraints as scores of 0 or -inf: first labels, last labels, transitions.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
@@ -184,7 +186,8 @@ cdef class BoundChain(BoundModel):
             self.pair_support = pairs
             self.pair_features = PairFeatures(X, pairs, self.ld, feature_scale)
         elif neighbor_costs is not None:
-            # costs are added to tables of positions, which no feature has a weight for
+            # costs need a table for each position, even if no feature has weights of
+            # pairs
             self._table_step = n_labels * self.ld
             self.pair_features = PairFeatures(
                 X, no_support(self.n_features, n_labels), self.ld)
@@ -204,7 +207,7 @@ cdef class BoundChain(BoundModel):
         self.feature_scale = feature_scale
         # a labeling has a key for each node, edge and triple
         self.max_keys = (2 if self.triples is None else 3) * self.max_size
-        # keys of edges begin at size_i * ld, which is most for the longest sequence
+        # keys of edges begin at size_i * ld: the longest sequence has the largest keys
         self.key_space = (
             self.max_size * self.ld + self._edge_cells(self.max_size) + self.n_triples)
         # Viterbi reads a table of transitions at every position; tables of positions
@@ -236,7 +239,7 @@ cdef class BoundChain(BoundModel):
         """Store the observed labels, and the loss of missing each of them."""
         self._labels, self.label_costs, self.known = labels, label_costs, known
         self.loss_length = loss_length
-        # `position_costs` also makes the costs of the factors, so that both losses
+        # the costs of the factors are from `position_costs` too, so that both losses
         # agree
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
@@ -376,7 +379,7 @@ cdef class BoundChain(BoundModel):
                      Py_ssize_t[::1] counts):
         """Find the k best labelings of sequences start <= i < stop.
 
-        counts[i] labelings of sequence i start at k times its offset.
+        The counts[i] labelings of sequence i begin at k times its offset in `labels`.
         """
         cdef TopK decoder = TopK()
         cdef Py_ssize_t i
@@ -413,7 +416,7 @@ cdef class BoundChain(BoundModel):
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         cdef Py_ssize_t first = self._starts[i]
         self._changes.prefetch(i, soon)
-        # labels and costs are small, and prefetched before the features
+        # labels and costs, which are small, are prefetched together with pointers
         if self._labeled and not soon:
             sks_prefetch(&self._labels[first], self._sizes[i] * sizeof(int32_t))
             sks_prefetch(&self._cost[first], self._sizes[i] * sizeof(double))
@@ -431,8 +434,8 @@ cdef class BoundChain(BoundModel):
             sks_axpy(ld, 1.0, ws.tail + START * ld, ws.theta)
             sks_axpy(ld, 1.0, ws.tail + END * ld, ws.theta + (size - 1) * ld)
         # Hamming loss: all labels gain the cost except the observed one. Subtracting
-        # the cost from the observed label, and adding it to the constant, touches one
-        # entry of a row.
+        # the cost from the observed label, and adding it to the constant, changes only
+        # one entry of a row.
         if self._labeled:
             for t in range(size):
                 cost = workspace.loss_scale * self._cost[first + t]
@@ -456,7 +459,8 @@ cdef class BoundChain(BoundModel):
         return 0
 
     cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil:
-        """Return the number of edge keys of a sequence: of one table, or one each."""
+        """Return the number of keys of edges: those of one table, or a table per edge.
+        """
         return self._table_step * (size - 1) if self._table_step else (
             self.n_labels * self.ld)
 
@@ -492,7 +496,7 @@ cdef class BoundChain(BoundModel):
                 value[0] = -INFINITY
             value[0] += ws.constant
             return 0
-        # Viterbi overwrites unary scores by prefix scores; theta is read again
+        # Viterbi overwrites unary scores with prefix scores; later calls read theta
         memcpy(ws.delta, ws.theta, size * self.ld * sizeof(double))
         value[0] = ws.constant + viterbi_padded(
             size, self.n_labels, self.ld, ws.delta, self._transitions(ws),
@@ -517,7 +521,7 @@ cdef class BoundChain(BoundModel):
         return 0
 
     cdef double _expected_pairs(self, Py_ssize_t i, const double* edges) noexcept nogil:
-        """Return the loss of pairs of neighboring labels, for edge means."""
+        """Return the expected loss of pairs of neighboring labels, given edge means."""
         cdef Py_ssize_t ld = self.ld, t, a
         cdef double total = 0.0, row
         for t in range(self._starts[i] + 1,
@@ -574,7 +578,7 @@ cdef class BoundChain(BoundModel):
                               int32_t* keys) except -1 nogil:
         cdef Py_ssize_t size = self._sizes[i], n_keys = 2 * size - 1, t, k
         cdef Py_ssize_t triples = size * self.ld + self._edge_cells(size)
-        # 32 bits are enough, as making a workspace has found
+        # keys fit into 32 bits, as `_workspace` has checked
         cdef int32_t ld = <int32_t> self.ld, edges = <int32_t> (size * self.ld)
         # keys of nodes are smaller than keys of edges
         for t in range(size):
@@ -646,7 +650,7 @@ cdef class BoundChain(BoundModel):
             return 0
         if value != NULL:
             self.evaluate_mean(workspace, i, n_keys, keys, values, value)
-        # an empty change, where no key occurs twice: written and scanned in one pass
+        # an empty change is written and scanned in one pass; no key occurs twice
         if ws.change.scanned and (
                 ws.change.blocks.count + ws.change.n_changed_cells == 0):
             set_mean(
@@ -713,7 +717,7 @@ cdef class BoundChain(BoundModel):
         cdef Change* change = &(<ChainScratch*> workspace.scratch).change
         cdef double* tail = out + self.n_features * self.ld
         self._changes.scatter(change, i, scale, out)
-        # other rows of d may hold rounding errors, but `scatter` has cleaned these two
+        # the scan in `scatter` has removed rounding errors from these two rows
         if self.boundary:
             sks_axpy(self.ld, scale, change.d, tail + START * self.ld)
             sks_axpy(self.ld, scale, change.d + (self._sizes[i] - 1) * self.ld,
@@ -734,7 +738,7 @@ cdef class BoundChain(BoundModel):
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef const double* gram
-        # `find` forms a matrix that is kept
+        # `find` computes a matrix that is to be kept
         return self._changes.grams.find(
             0, i, (<ChainScratch*> workspace.scratch).change.spread, &gram)
 
@@ -756,12 +760,13 @@ cdef class BoundChain(BoundModel):
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out
     ) except -1 nogil:
-        """Write the inner products over labels and shared transitions, without pairs of
-        features and triples."""
+        """Write the inner products without those of features on pairs and of triples.
+        """
         cdef Py_ssize_t ld = self.ld, last = self._sizes[i] - 1, t, k
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef const int32_t* z = labelings
-        # delta is free: no later call reads the prefix scores that Viterbi left there
+        # delta is unused: no later call reads the prefix scores that Viterbi wrote to
+        # it
         self._multiply_gram(ws, i, y, y_true)
         # edges that y and y_true share cancel
         for t in range(1, last + 1):
@@ -792,7 +797,7 @@ cdef class BoundChain(BoundModel):
         self._changes.grams.find(0, i, ws.change.spread, &gram)
         memset(ws.delta, 0, size * ld * sizeof(double))
         for t in range(size):
-            # rows of K_i at correct labels have no change; most are, near the optimum
+            # d is zero at correct labels; near the optimum most labels are correct
             if y[t] == y_true[t]:
                 continue
             row = ws.delta
@@ -826,7 +831,9 @@ cdef class BoundChain(BoundModel):
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out
     ) noexcept nogil:
-        """Add inner products of the triples of labelings, relative to the observed."""
+        """Add inner products of the triples, relative to those of the observed
+        labeling.
+        """
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef Py_ssize_t size = self._sizes[i], t, k
         cdef const double* triple_change = ws.change.cells + self._first_triple

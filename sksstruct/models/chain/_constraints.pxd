@@ -1,14 +1,13 @@
 cimport cython
 
 
-# final: spares virtual calls
+# a final class has no virtual calls
 @cython.final
 cdef class ChainConstraints:
     cdef readonly bint exist
-    # rows of ld scores, 0 or -inf: first labels, last labels, transitions; NULL where
-    # all are allowed
+    # rows of ld scores, 0 or -inf: first labels, last labels, transitions; or NULL
     cdef const double* mask
-    # (n_positions, n_labels) whether a label is forbidden; NULL where all are allowed
+    # (n_positions, n_labels) whether a label is forbidden; or NULL
     cdef const unsigned char* forbidden
     cdef Py_ssize_t _n_labels, _ld, _n_rows
     cdef object _owned

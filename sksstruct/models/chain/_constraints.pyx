@@ -59,11 +59,11 @@ cdef class ChainConstraints:
 
     cdef void forbid_labels(self, Py_ssize_t first, Py_ssize_t size,
                             double* theta) noexcept nogil:
-        """Give -inf to labels that the positions from `first` on must not have."""
+        """Write -inf to forbidden labels of the positions from `first` on."""
         cdef Py_ssize_t t, label
         cdef const unsigned char* row
         if self.mask != NULL:
-            # a sequence of one position has both masks
+            # both rows are added to the only position of a sequence of length one
             sks_axpy(self._ld, 1.0, self.mask + FIRST * self._ld, theta)
             sks_axpy(self._ld, 1.0, self.mask + LAST * self._ld,
                      theta + (size - 1) * self._ld)
@@ -95,9 +95,9 @@ cdef class ChainConstraints:
 
     cdef const double* transitions(self, const double* table,
                                    double* masked) noexcept nogil:
-        """Return a table with -inf for forbidden transitions: itself without a mask.
+        """Return `table` with -inf for forbidden transitions.
 
-        The copy goes to `masked`, (n_labels, ld).
+        Without a mask, `table` itself; otherwise the copy `masked`, (n_labels, ld).
         """
         cdef Py_ssize_t label, ld = self._ld
         if self.mask == NULL:

@@ -1,9 +1,9 @@
 """Dual variables of smooth losses of chains, one Gibbs distribution for each sequence.
 
 Natural parameters of a sequence are a row of scores for each position, its nodes, and
-one table of scores of pairs. Potentials have this form, and so have mixtures of
-potentials at several weights. The mean parameters are the node means and the edge means
-summed over the positions: the weights depend on no more.
+one table of scores of pairs. Potentials have this form, and so do mixtures of
+potentials at several weights. The mean parameters are the node means, and the edge
+means summed over the positions, which determine the weights.
 
 Where features have weights on pairs of labels, the weights that a sequence reads are
 further natural parameters, after the table; the means of these features follow the
@@ -43,14 +43,14 @@ cdef class ChainEntropyDual(EntropyDual):
     # exponentials of the natural parameters of pairs
     cdef object _memory
     cdef EdgeTable _table
-    # cells of a table; triples, rounded up to whole cache lines
+    # number of cells of a table; number of triples, rounded up to whole cache lines
     cdef Py_ssize_t _cells, _n_triples
-    # weights of features on pairs that each sequence reads, and where its list begins
+    # lists of the weights of features on pairs that each sequence reads; their starts
     cdef object _lists
     cdef const int64_t* _list_starts
     cdef const int32_t* _read
-    # (n_pair_weights,) scratch: values of the weights that a sequence reads, at the
-    # places of these weights among all
+    # scratch (n_pair_weights,): values of the weights that a sequence reads, at the
+    # indices of these weights; other entries are not read
     cdef double* _pair_values
 
     def __init__(self, BoundChain chain, double mu, state=None,
@@ -74,11 +74,11 @@ cdef class ChainEntropyDual(EntropyDual):
         sizes = sizes + self._n_triples
         if self._lists is None:
             return sizes
-        # rounded up to whole cache lines, as all parameters are
+        # rounded up to whole cache lines, like all parameters
         return sizes + (np.diff(self._lists[0]) + 7) // 8 * 8
 
     cdef Py_ssize_t _triples_begin(self, Py_ssize_t i) noexcept nogil:
-        """Return where the parameters of triples begin."""
+        """Return the index of the first parameter of triples."""
         return self._size(i) - self._n_triples
 
     def state(self):
@@ -90,7 +90,7 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil:
         return self._chain._sizes[i] * self._chain.ld
 
-    # ---- between weights that are read and all weights ----
+    # ---- weights of features on pairs ----
 
     cdef Py_ssize_t _n_read(self, Py_ssize_t i) noexcept nogil:
         """Return how many weights of features on pairs a sequence reads."""
@@ -99,22 +99,23 @@ cdef class ChainEntropyDual(EntropyDual):
         return self._list_starts[i + 1] - self._list_starts[i]
 
     cdef void _scatter_values(self, Py_ssize_t i, const double* values) noexcept nogil:
-        """Write values of the weights that a sequence reads to their places among all.
+        """Write values of the weights that a sequence reads to `_pair_values`.
 
-        Kernels read no other entries of `_pair_values`.
+        Kernels do not read entries of other weights.
         """
         cdef Py_ssize_t first = self._list_starts[i], k
         for k in range(self._n_read(i)):
             self._pair_values[self._read[first + k]] = values[k]
 
     cdef void _sum_edges(self, Py_ssize_t i, double* pair_means) noexcept nogil:
-        """Write the means of pairs, summing edge means over the positions."""
+        """Write edge means summed over the positions, and means of features on pairs.
+        """
         cdef Py_ssize_t first = self._list_starts[i], cells = self._cells
         cdef Py_ssize_t second = self._chain._starts[i] + 1, t, k
         cdef const double* edges = self._oracle.edges
         memset(pair_means, 0,
                (self._triples_begin(i) - self.n_nodes(i)) * sizeof(double))
-        # pair_means are zero here: clears the entries that `add_means` adds to
+        # as pair_means are zero, this call clears the entries that `add_means` adds to
         self._scatter_values(i, pair_means + cells)
         for t in range(self._chain._sizes[i] - 1):
             sks_add_table(cells, 1.0, edges, pair_means)
@@ -147,7 +148,7 @@ cdef class ChainEntropyDual(EntropyDual):
 
     cdef const EdgeTable* _exponentiate(self, ChainScratch* ws, Py_ssize_t i,
                                         const double* pairs) noexcept nogil:
-        """Return the tables that the oracle reads, for natural parameters of pairs.
+        """Return the tables that the oracle reads, given natural parameters of pairs.
 
         The oracle also reads scores of triples, which follow the scores of pairs.
         """
@@ -207,7 +208,8 @@ cdef class ChainEntropyDual(EntropyDual):
         n_keys = self.observed_keys(i)
         memset(means, 0, nodes * sizeof(double))
         memset(self._oracle.edges, 0, self._chain._edge_cells(size) * sizeof(double))
-        # edge keys count cells of the tables of positions, which are then summed
+        # edge keys are indices of cells of all tables of positions, which `_sum_edges`
+        # sums
         memset(means + self._triples_begin(i), 0, self._n_triples * sizeof(double))
         for k in range(n_keys):
             if self._keys[k] < nodes:
@@ -222,7 +224,7 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         cdef Py_ssize_t start = self._chain._starts[i], t
         cdef double total = 0.0
-        # expected cost: the probability of all labels but the observed one
+        # expected cost: the cost times the probability of a wrong label
         for t in range(self._chain._sizes[i]):
             total += self._chain._cost[start + t] * (
                 1.0 - means[t * self._chain.ld + self._chain._labels[start + t]])

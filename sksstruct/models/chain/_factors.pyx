@@ -3,12 +3,12 @@
 The score is that of `_chain.pyx`. In the terms of Yen et al. (2016), Section 3.2,
 positions are unigram factors with inner-product scores, which share the features, a
 bias and the weights of first and last labels; neighbors are bigram factors with
-indicator scores, the entries of an `IndicatorTable`. Variable v is position v of the
-sequences one after the other.
+indicator scores, the entries of an `IndicatorTable`. Variable v is position v of all
+sequences, numbered consecutively.
 
 Flat weights are n_features emission rows of ld, then rows of bias, start and end, then
-the scores of the table's entries in the order they were added: they grow with the
-table.
+the scores of the table's entries in the order in which entries were added: the vector
+grows with the table.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ cdef class ChainFactors(RowFactors):
     example_weights : ndarray of shape (n_sequences,) or None
         The p_i.
     label_costs : ndarray of shape (n_labels,) or None
-        Loss of missing each label, before the division.
+        Loss of missing each label, before the division by the length.
     loss_length : float or None
         Divisor of the losses; see `position_costs`.
     known : ndarray of shape (n_positions,), bool, or None
@@ -50,7 +50,8 @@ cdef class ChainFactors(RowFactors):
     ends : ndarray of shape (2, ld) or None
         Scores of 0 or -inf of first and last labels.
     stored : tuple of ndarray, default=None
-        First and second labels of pairs that have a place in the table from the start.
+        First and second labels of pairs that have an entry in the table from the
+        start.
     fit_intercept, boundary : bool
         Whether there is a bias, and whether there are start and end weights.
     feature_scale : float
@@ -79,7 +80,7 @@ cdef class ChainFactors(RowFactors):
         # a sequence of one position has both marks
         place[starts] += FIRST_MARK
         place[stops - 1] += SECOND_MARK
-        # without boundary weights no position has a mark, whose weights these would be
+        # marks select the boundary weights: without these, no position has a mark
         self.set_rows(X, fit_intercept, place if boundary else np.zeros_like(place),
                       feature_scale)
         self.feature_scale = feature_scale
@@ -93,9 +94,8 @@ cdef class ChainFactors(RowFactors):
         self.start()
 
     def start(self):
-        # a new table rather than zeros in the old one, as entries that are not stored
-        # are not visited; entries of an earlier run come first, so that old views stay
-        # valid
+        # a new table instead of zeros in the old one, as searches skip entries that are
+        # not stored; entries of an earlier run come first, so that old views stay valid
         if self.table is not None:
             self._stored = self.entries()[:2]
         self.table = IndicatorTable(self.n_labels, self.n_labels)
@@ -123,7 +123,7 @@ cdef class ChainFactors(RowFactors):
         transitions = sparse.csr_array(sparse.coo_array(
             (weights[n_dense:], (rows[:n_stored], columns[:n_stored])),
             (self.n_labels, self.n_labels)))
-        # entries that an oracle found, but that never got a weight
+        # removes entries that an oracle found, but that never got a weight
         transitions.eliminate_zeros()
         return {
             "coef": dense[:self.n_features].T,
@@ -192,7 +192,7 @@ cdef class ChainFactors(RowFactors):
 
     cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
                           Py_ssize_t second_label) except -1 nogil:
-        # all pairs share the table, so the pair does not matter
+        # all pairs share one table
         return self.table.insert(first_label, second_label)
 
     cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
@@ -209,8 +209,8 @@ cdef class ChainFactors(RowFactors):
                        const double* changes) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n):
-            # a change moves the entry in three heaps, which a change of zero need not
-            # do
+            # a change moves the entry in three heaps, which a change of zero does not
+            # need
             if changes[k] != 0.0:
                 self.table.change(entries[k], changes[k])
         return 0
@@ -245,14 +245,14 @@ def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_l
                    zeros=np.zeros):
     """Return the loss of a wrong label at each position.
 
-    The loss is divided by `loss_length`, a number for all sequences. If this is None,
-    it is divided by the number of positions of the sequence. Positions without an
-    observed label have no loss and do not count. `zeros` allocates the costs if they
-    are the same at all positions, which is the usual case.
+    The loss is divided by `loss_length`, a number for all sequences; None: by the
+    number of observed labels of the sequence. Positions without an observed label have
+    no loss. `zeros` allocates the costs if they are the same at all positions, as
+    usual.
     """
     costs = np.ones(n_labels) if label_costs is None else label_costs
     if not np.any(costs):
-        # zeros that are never written take no memory
+        # memory for zeros is allocated only when it is written to
         return np.zeros(len(labels))
     if label_costs is None and known is None and loss_length is not None:
         cost = zeros(len(labels))
@@ -265,7 +265,6 @@ def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_l
         return cost / loss_length
     counts = lengths
     if known is not None:
-        # sequences without observed labels cost nothing; the 1 avoids a division by
-        # zero
+        # without observed labels all costs are zero; 1 avoids a division by zero
         counts = np.maximum(np.add.reduceat(known, starts, dtype=int), 1)
     return cost / np.repeat(counts, lengths)

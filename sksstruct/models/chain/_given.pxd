@@ -10,11 +10,11 @@ cdef class WeightedChain:
     cdef FeatureRows _rows
     cdef ChainConstraints _constraints
     cdef const Py_ssize_t[::1] _offsets
-    # the emission rows, a pointer to their numbers, and the bytes of a number
+    # the emission rows, their address, and the number of bytes of an entry
     cdef object _emission
     cdef const char* _weights
     cdef Py_ssize_t _itemsize
-    # rows of bias, ends and transitions, beside the emission rows; `_tail` is aligned
+    # memory of the rows of bias, ends and transitions; `_tail`: its first cache line
     cdef void* _memory
     cdef void* _tail
 

@@ -29,7 +29,7 @@ cdef enum:
 
 
 cdef inline void* aligned(void* memory) noexcept nogil:
-    """Return the first cache line of memory that has LINE spare bytes."""
+    """Return the first cache line in memory, which has LINE spare bytes."""
     return <void*> ((<size_t> memory + LINE - 1) & ~<size_t> (LINE - 1))
 
 
@@ -91,13 +91,13 @@ cdef class WeightedChain:
     def __dealloc__(self):
         free(self._memory)
 
-    # Store the weights in the subclass's precision, with the mask of constraints.
+    # Store the weights in the subclass's precision; the mask is added to transitions.
     cdef int _set_weights(self, const double[:] bias, const double[:] start,
                           const double[:] end, const double[:, :] pairs) except -1:
         raise NotImplementedError
 
     cdef int _set_memory(self, Py_ssize_t n_rows) except -1:
-        """Allocate rows of weights beside the emission rows, which are zero."""
+        """Allocate the rows of `_tail`, which are zero."""
         self._memory = calloc(n_rows * self.ld * self._itemsize + LINE, 1)
         if self._memory == NULL:
             raise MemoryError()
@@ -125,8 +125,7 @@ cdef class WeightedChain:
                 int32_t[::1] labels, double[::1] scores):
         """Decode sequences start <= i < stop into flat labels and their scores."""
         cdef Py_ssize_t i, size = self._longest(start, stop) * self.ld
-        # threads call this method in parallel, so that scratch is allocated in each
-        # call
+        # threads call this method in parallel: each call allocates its scratch
         cdef void* memory = malloc(size * self._itemsize + LINE)
         if memory == NULL:
             raise MemoryError()
@@ -136,8 +135,8 @@ cdef class WeightedChain:
                     i, aligned(memory), &labels[self._offsets[i]])
             free(memory)
 
-    # Write the best labels of a sequence, and return their score; `memory` has room for
-    # the scores of its positions.
+    # Write the best labels of a sequence, and return their score; `memory` has space
+    # for the scores of all positions.
     cdef double _decode(self, Py_ssize_t i, void* memory, int32_t* y) noexcept nogil:
         return 0.0
 
@@ -155,7 +154,7 @@ cdef class GivenChain(WeightedChain):
         cdef Py_ssize_t label, other, ld = self.ld
         cdef Py_ssize_t n_rows = 0 if pairs is None else self.n_labels
         cdef double* row
-        # an array without features has no first entry
+        # without features there is no first entry
         self._weights = <const char*> &emission[0, 0] if emission.shape[0] else NULL
         self._set_memory(TRANSITIONS + n_rows)
         row = <double*> self._tail
@@ -189,7 +188,7 @@ cdef class GivenChain(WeightedChain):
             # a single product of all dense rows reads each weight once
             self._rows.scores_of_rows(
                 first, last - first, weights, ld, ld, tail + BIAS * ld, theta)
-        # a sequence of one position has both weights
+        # the only position of a sequence of length one has both weights
         sks_axpy(ld, 1.0, tail + START * ld, theta)
         sks_axpy(ld, 1.0, tail + END * ld, theta + (last - first - 1) * ld)
         # last, so that -inf overwrites the scores of forbidden labels
@@ -197,7 +196,7 @@ cdef class GivenChain(WeightedChain):
             self._constraints.forbid_labels(first, last - first, theta)
 
     cdef double _decode(self, Py_ssize_t i, void* memory, int32_t* y) noexcept nogil:
-        # in place: the unary scores are not needed again
+        # Viterbi overwrites the unary scores, which are not needed again
         self._unary_scores(i, <double*> memory)
         return viterbi_padded(
             self._offsets[i + 1] - self._offsets[i], self.n_labels, self.ld,
@@ -214,9 +213,9 @@ cdef class SingleChain(WeightedChain):
         delta_t(b) = theta_t(b) + max_a delta_{t-1}(a) + transitions[a, b]
 
     Backtracking finds the last label by delta + end, and label a before b by delta(a) +
-    transitions[a, b]. For this, the transposed table is stored as well. Rows of the
-    tail are the initial scores (bias; bias and start at the first position), the ends,
-    transitions, and transitions to -> from.
+    transitions[a, b], read from a transposed copy. Rows of the tail are the initial
+    scores (bias; for the first position bias + start), end, transitions, and
+    transitions to -> from.
     """
 
     cdef int _set_weights(self, const double[:] bias, const double[:] start,
@@ -237,7 +236,7 @@ cdef class SingleChain(WeightedChain):
                 bias[label] + (start[label] + (mask[label] if mask else 0.0)))
             row[END * ld + label] = <float> (
                 end[label] + (mask[ld + label] if mask else 0.0))
-        # -inf in the padding, so that no search for the best label finds it
+        # padding has -inf, so that searches for the best label do not find it
         for label in range(n, ld):
             row[END * ld + label] = -INFINITY
             for other in range(n):
@@ -255,7 +254,7 @@ cdef class SingleChain(WeightedChain):
         """out = init + the scores of the labels, or -inf for forbidden labels"""
         cdef const unsigned char* forbidden = self._constraints.forbidden
         cdef Py_ssize_t label
-        # dense rows read all weights in order, which hardware prefetches
+        # dense rows read all weights in order, which the processor prefetches
         if self._rows.sparse:
             self._prefetch_weights(
                 position + AHEAD, self._offsets[self._offsets.shape[0] - 1])
@@ -275,12 +274,12 @@ cdef class SingleChain(WeightedChain):
         cdef float* delta = <float*> memory
         cdef float* last = delta + (size - 1) * ld
         cdef double score
-        # The scores of all positions first: the prefetched weights then arrive without
-        # other work in between.
+        # The scores of all positions are computed first: no other work delays the
+        # prefetched weights.
         for t in range(size):
             self._unary_scores(
                 first + t, tail + (BIAS if t else START) * ld, delta + t * ld)
-        # in place: delta_t needs only delta_{t-1} and the unary scores of t
+        # delta overwrites the unary scores: delta_t needs only delta_{t-1} and theta_t
         for t in range(1, size):
             sks_single_maxplus(
                 self.n_labels, ld, delta + (t - 1) * ld, transitions, delta + t * ld)

@@ -12,7 +12,7 @@ from sksstruct.models.chain._pair_features cimport PairFeatures
 from sksstruct.models.chain._workspace cimport ChainScratch
 
 
-# final: spares virtual calls
+# a final class has no virtual calls
 @cython.final
 cdef class ChainMeans:
     cdef BoundChain _chain
@@ -22,17 +22,18 @@ cdef class ChainMeans:
     cdef object _arrays
     cdef TopK _decoder
     cdef SumScratch sums
-    # (max_size, ld) node means of a second distribution, or scratch
+    # (max_size, ld) scratch for node means, which callers may use
     cdef double* spare_nodes
     # edge means before the product with `ahead`, as many as `BoundChain._edge_cells`
     cdef double* outer
-    # where each position has its own transitions: tables, and edge means
+    # if each position has its own transitions: tables of all positions, the table
+    # without features and its scores, the features, and edge means of all positions
     cdef EdgeTable* tables
     cdef EdgeTable _shared
     cdef double* _shared_scores
     cdef PairFeatures _features
     cdef double* edges
-    # weights of triples, as loaded last, and their oracles
+    # weights of triples that were loaded last, and oracles that read them
     cdef readonly TripleTable triple_table
     cdef SecondOrder _second_decoder
     cdef SecondOrderSums _second_sums
@@ -40,7 +41,7 @@ cdef class ChainMeans:
     cdef double* _scores
     cdef double* _shares
     cdef int32_t* _labelings
-    # value of the best labeling at the last call of the top-K oracle
+    # score of the best labeling at the last call of the top-K oracle, with the constant
     cdef double best
 
     cdef int _make_tables(self, Py_ssize_t n_tables) except -1

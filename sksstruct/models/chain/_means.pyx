@@ -1,13 +1,13 @@
 """Expected mean parameters of one sequence: the exp oracle and the top-K oracle.
 
-Of the smoothed maxima of Pillutla et al. (2018), Section 2, at potentials theta:
+The smoothed maxima of Pillutla et al. (2018), Section 2, at potentials theta are
 
     entropy   m log sum_y exp(score(y) / m),          E mu = marginals
     l2        max_u <u, scores> - m/2 (|u|^2 - 1),    E mu = sum_k u_k mu(y_k)
 
-over the K best labelings y_k, where the shares u are the projection of their scores / m
-onto the simplex. The strength m of the smoothing is called `mu` elsewhere and in names
-of arguments. Sum-product runs with potentials divided by m.
+where l2 is restricted to the K best labelings y_k, and the shares u are the projection
+of scores / m onto the simplex. The strength m of the smoothing is called `mu` elsewhere
+and in names of arguments. Sum-product runs with potentials divided by m.
 
 Edge means are summed over positions into one table, like the transitions. If each
 position has its own table of transitions, it has its own edge means. Means of triples
@@ -63,9 +63,10 @@ cdef class ChainMeans:
         cdef int32_t[::1] labelings = np.empty(n_found * chain.max_size, dtype=np.int32)
         self._chain, self._n_best, self._arrays = chain, n_best, [memory, labelings]
         self._step = chain._table_step
-        # grows when it is first called for more labelings or longer sequences
+        # allocates memory when it is first called for more labelings or longer
+        # sequences
         self._decoder = TopK()
-        # rows of ld numbers first, so that all of them are aligned
+        # rows of ld numbers come first, so that all of them are aligned
         self.spare_nodes = &memory[0]
         self.sums.u = self.spare_nodes + nodes
         self.sums.alpha = self.sums.u + nodes
@@ -106,10 +107,10 @@ cdef class ChainMeans:
 
     cdef const EdgeTable* load_tables(self, ChainScratch* ws, Py_ssize_t i,
                                       double factor, bint exponentials) noexcept nogil:
-        """Multiply the loaded tables of all positions; return them as the oracles take
-        them.
+        """Multiply the loaded tables of all positions by `factor`; return `EdgeTable`s.
 
-        The exponentials, which only the exp oracle reads, are computed if asked for.
+        The exponentials, which only the exp oracle reads, are computed if
+        `exponentials` is true.
         """
         cdef Py_ssize_t n_labels = self._chain.n_labels, ld = self._chain.ld, t, entry
         cdef Py_ssize_t second = self._chain._starts[i] + 1
@@ -142,8 +143,8 @@ cdef class ChainMeans:
     ) except -1 nogil:
         """Write marginals of the nodes, and add weight times the other means.
 
-        Edge means are outer * table.ahead + edges, and both arrays are added to. A sum
-        over many sequences multiplies by the table once, at its end. Returns whether
+        Edge means are outer * table.ahead + edges, and this method adds to both arrays.
+        A sum over many sequences multiplies by the table only once. Returns whether
         messages are logarithms, as `sum_product_padded` does.
         """
         if self._chain.n_triples and size > 2:
@@ -182,20 +183,20 @@ cdef class ChainMeans:
         """Return the l2-smoothed maximum over the best labelings.
 
         The means of the nodes are written; weight times the other means is added.
-        `exact` tells whether labelings beyond the K best would get no share.
+        `exact` becomes whether labelings beyond the K best would get no share.
         """
         cdef Py_ssize_t size = self._chain._sizes[i], ld = self._chain.ld, rank, t
         cdef Py_ssize_t n_shares = self._share_among_best(ws, i, table, mu, exact)
         cdef double share, best = self._scores[0], value = 0.0, norm = 0.0
         cdef const int32_t* y
-        # nodes are overwritten, as marginals are
+        # node means are overwritten, as in `by_entropy`
         memset(nodes, 0, size * ld * sizeof(double))
         for rank in range(n_shares):
             share = self._shares[rank]
             # with weak smoothing, few of the K labelings get a share
             if share == 0.0:
                 continue
-            # relative to the best score, as scores may be large
+            # differences from the best score, as scores may be large
             value += share * (self._scores[rank] - best)
             norm += share * share
             y = self._labelings + rank * size
@@ -224,14 +225,14 @@ cdef class ChainMeans:
                 self._chain._sizes[i], self._chain.n_labels, self._chain.ld, ws.theta,
                 ws.delta, table, self._step, self._n_best + 1, self._scores,
                 self._labelings)
-        # true as well if there are no more than K labelings
+        # also true if there are no more than K labelings
         exact[0] = 1
         if n_best > self._n_best:
             n_best = self._n_best
             for rank in range(n_best):
                 sum_of_gaps += self._scores[rank] - self._scores[n_best]
-            # Proposition 4: the next labeling gets no share if the gaps to it are this
-            # large
+            # Proposition 4: labeling K + 1 gets no share if the gaps to its score sum
+            # to at least mu
             exact[0] = mu <= sum_of_gaps
         # scores descend, as the projection requires
         project_sorted(n_best, self._scores, 1.0 / mu, self._shares)

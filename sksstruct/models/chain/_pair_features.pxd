@@ -6,24 +6,24 @@ from sksstruct.models.chain._workspace cimport ChainScratch
 from sksstruct.models.protocols._weights cimport LazyWeights
 
 
-# final: spares a virtual call at every position
+# a final class has no virtual calls, which would be made at every position
 @cython.final
 cdef class PairFeatures:
     cdef readonly Py_ssize_t n_weights
     # length of a row, and of a whole table, of transitions
     cdef Py_ssize_t _ld, _step
     cdef object _arrays, _weights_read
-    # features of each position that have weights, as CSR
+    # CSR arrays of the features of each position that have weights
     cdef const int64_t* _indptr
     cdef const int32_t* _indices
     cdef const double* _values
     # the first weight of each feature, and the table cell of each weight
     cdef const int64_t* _starts
     cdef const int32_t* _cells
-    # the same cells in transposed tables
+    # the cell of each weight in a transposed table
     cdef const int32_t* _turned
 
-    # all positions of a sequence
+    # for all positions of a sequence
     cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
                           const double* weights, const double* shared,
                           double* tables) noexcept nogil
@@ -36,7 +36,7 @@ cdef class PairFeatures:
                            const int32_t* y, const int32_t* y_true,
                            Py_ssize_t n_labelings, const int32_t* labelings,
                            double* out) noexcept nogil
-    # whole tables
+    # for the table of one position
     cdef void add_scores(self, Py_ssize_t position, const double* weights,
                          double* table) noexcept nogil
     cdef void add_means(self, Py_ssize_t position, double scale, const double* edges,
@@ -44,15 +44,15 @@ cdef class PairFeatures:
     cdef void exponentiate(self, Py_ssize_t position, Py_ssize_t n_labels,
                            Py_ssize_t ld, const EdgeTable* shared,
                            EdgeTable* table) noexcept nogil
-    # one pair of labels
+    # for one pair of labels
     cdef Py_ssize_t _find(self, Py_ssize_t feature, Py_ssize_t cell) noexcept nogil
     cdef double score(self, Py_ssize_t position, Py_ssize_t cell,
                       const double* weights) noexcept nogil
-    # changes of weights
+    # add changes of edge means to the cells of weights
     cdef void add(self, ChainScratch* ws, Py_ssize_t position, Py_ssize_t cell,
                   double change) noexcept nogil
     cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
                         const double* edges, double tiny) noexcept nogil
-    # rows of weights that a position reads
+    # brings weights up to date
     cdef void catch_up(self, Py_ssize_t position, Py_ssize_t first, Py_ssize_t row_size,
                        LazyWeights weights) noexcept nogil

@@ -14,8 +14,8 @@ transitions, and edge means have keys
 
     size_i * ld + (t - 1) * K * ld + from * ld + to
 
-A change of edge means is stored as the change of these weights, after the change of
-the transitions: a labeling changes few weights.
+A change of edge means is stored as the change of the weights v, whose cells follow the
+cells of the transitions: a labeling changes few weights.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ cdef class PairFeatures:
     X : PackedSequences
         All features.
     support : PairSupport
-        Which weights exist.
+        The weights that exist.
     ld : int
         Length of the rows of tables.
     scale : float, default=1.0
@@ -78,9 +78,9 @@ cdef class PairFeatures:
         self._starts, self._cells, self._turned = &starts[0], &cells[0], &turned[0]
 
     def of_sequences(self, offsets):
-        """Return which weights each sequence reads, one list after the other.
+        """Return the weights that each sequence reads, one list after the other.
 
-        Returns where the lists begin, and the weights in ascending order in each list.
+        Returns the starts of the lists, and the weights, ascending in each list.
         """
         # cached, as every thread of a sweep calls this method
         if self._weights_read is None:
@@ -122,9 +122,9 @@ cdef class PairFeatures:
     cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
                           const double* weights, const double* shared,
                           double* tables) noexcept nogil:
-        """Write the transitions of each position."""
+        """Write the table of transitions of each pair of neighbors."""
         cdef Py_ssize_t t
-        # forbidden transitions keep -inf, whatever score is added
+        # forbidden transitions keep -inf, as any finite score may be added
         for t in range(1, size):
             memcpy(tables, shared, self._step * sizeof(double))
             self.add_scores(first + t, weights, tables)
@@ -132,21 +132,22 @@ cdef class PairFeatures:
 
     cdef void add_labeling(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t size,
                            const int32_t* y, double coef) noexcept nogil:
-        """Add the edges of a labeling to the weights' change."""
+        """Add coef times the edges of a labeling to the change of the weights v."""
         cdef Py_ssize_t t
-        # edges that two labelings share cancel, so that listed cells may be zero
+        # edges that two labelings share cancel, so that the change of a listed cell may
+        # be 0
         for t in range(1, size):
             self.add(ws, first + t, y[t - 1] * self._ld + y[t], coef)
 
     cdef double add_mean(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t edges,
                          Py_ssize_t n_keys, const int32_t* keys, const double* values,
                          double coef, double total) noexcept nogil:
-        """Add edge means, whose keys begin at `edges`, to the change.
+        """Add coef times edge means, whose keys begin at `edges`, to the change.
 
-        Returns the total plus their score.
+        Returns `total` plus the score of the edge means.
         """
         cdef Py_ssize_t step = self._step, k, edge
-        # the position follows from the key, as tables are consecutive
+        # a key determines the position, as tables are consecutive
         for k in range(n_keys):
             edge = keys[k] - edges
             total += values[k] * ws.tables[edge]
@@ -162,12 +163,12 @@ cdef class PairFeatures:
         cdef const double* change = ws.change.cells + self._step
         cdef const int32_t* z = labelings
         cdef Py_ssize_t ld = self._ld, k, t
-        # scatter the change of weights between y and y_true
+        # add the change of the weights v between y and y_true to the cells
         for t in range(1, size):
             if edge_differs(y, y_true, t):
                 self.add(ws, first + t, y[t - 1] * ld + y[t], 1.0)
                 self.add(ws, first + t, y_true[t - 1] * ld + y_true[t], -1.0)
-        # and score the edges of each labeling with it, relative to y_true
+        # scores of edges with this change as the weights are the inner products
         for k in range(n_labelings):
             for t in range(1, size):
                 if edge_differs(z, y_true, t):
@@ -181,7 +182,7 @@ cdef class PairFeatures:
 
     cdef void add_scores(self, Py_ssize_t position, const double* weights,
                          double* table) noexcept nogil:
-        """Add the scores of the features of a position to its table."""
+        """Add the scores of the features of a position to the position's table."""
         cdef Py_ssize_t entry, k, feature
         cdef double value
         for entry in range(self._indptr[position], self._indptr[position + 1]):
@@ -192,7 +193,7 @@ cdef class PairFeatures:
 
     cdef void add_means(self, Py_ssize_t position, double scale, const double* edges,
                         double* out) noexcept nogil:
-        """Add scale times the transpose of `add_scores`, of a table, to weights."""
+        """Add scale times a position's features times its edge means to weights."""
         cdef Py_ssize_t entry, k, feature
         cdef double value
         for entry in range(self._indptr[position], self._indptr[position + 1]):
@@ -205,9 +206,8 @@ cdef class PairFeatures:
                            EdgeTable* table) noexcept nogil:
         """Write the exponentials of a position's table, whose scores are set.
 
-        Cells without features take the exponentials of the shared table, as computing
-        and
-        transposing them is slow.
+        Cells for which the position's features have no weight copy the exponentials of
+        the shared table, as computing and transposing exponentials is slow.
         """
         cdef Py_ssize_t begin = self._indptr[position], entry, k, feature
         cdef Py_ssize_t end = self._indptr[position + 1]
@@ -226,14 +226,14 @@ cdef class PairFeatures:
 
     def score_all(self, const int64_t[::1] positions, const double[::1] weights,
                   double[:, ::1] tables):
-        """Add the scores of some positions to a table for each; rows are tables."""
+        """Add the scores of the features of positions to tables, a row for each."""
         cdef Py_ssize_t row
         for row in range(positions.shape[0] if self.n_weights else 0):
             self.add_scores(positions[row], &weights[0], &tables[row, 0])
 
     def combine_all(self, const int64_t[::1] positions, const double[:, ::1] tables,
                     double[::1] out):
-        """Add the transpose of `score_all` to weights."""
+        """Add the features of positions times their tables to weights."""
         cdef Py_ssize_t row
         for row in range(positions.shape[0] if self.n_weights else 0):
             self.add_means(positions[row], 1.0, &tables[row, 0], &out[0])
@@ -241,7 +241,7 @@ cdef class PairFeatures:
     # ---- one pair of labels ----
 
     cdef Py_ssize_t _find(self, Py_ssize_t feature, Py_ssize_t cell) noexcept nogil:
-        """Return the weight of a feature for a cell, -1 where there is none."""
+        """Return the index of the weight of a feature for a cell, or -1."""
         cdef Py_ssize_t low = self._starts[feature], end = self._starts[feature + 1]
         cdef Py_ssize_t high = end, middle
         # bisection for the first cell >= `cell`; a feature has at most K * K cells
@@ -266,7 +266,7 @@ cdef class PairFeatures:
 
     cdef void add(self, ChainScratch* ws, Py_ssize_t position, Py_ssize_t cell,
                   double change) noexcept nogil:
-        """List a change of one edge mean, times the features."""
+        """Add the change of one edge mean, times the features, to the cells."""
         cdef Py_ssize_t entry, k
         for entry in range(self._indptr[position], self._indptr[position + 1]):
             k = self._find(self._indices[entry], cell)
@@ -275,7 +275,7 @@ cdef class PairFeatures:
 
     cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
                         const double* edges, double tiny) noexcept nogil:
-        """List changes of all edge means of a position that are not tiny."""
+        """Add changes of a position's edge means, times the features, unless tiny."""
         cdef Py_ssize_t entry, k, feature
         cdef double change
         for entry in range(self._indptr[position], self._indptr[position + 1]):
@@ -289,9 +289,9 @@ cdef class PairFeatures:
 
     cdef void catch_up(self, Py_ssize_t position, Py_ssize_t first, Py_ssize_t row_size,
                        LazyWeights weights) noexcept nogil:
-        """Bring the weights that a position reads, from weight `first` on, up to date.
+        """Bring the weights v that a position reads up to date.
 
-        Whole rows of `row_size` weights are updated.
+        Weight v_0 has index `first`; whole rows of `row_size` weights are updated.
         """
         cdef Py_ssize_t entry, feature, row, low, high
         for entry in range(self._indptr[position], self._indptr[position + 1]):

@@ -5,9 +5,10 @@ log Z of sum-product,
 
     log p(y) = s(y) - log Z
 
-With order=1, labelings form a Markov chain: marginals of the first position, and
-probabilities p(b | a) of a label after another, which differ between positions. With
-messages beta, weights u of labels and v of transitions (`_sumproduct.pyx`),
+With order=1, labelings form a Markov chain, which is given by the marginals of the
+first position and, for each position, the probabilities p(b | a) that label b follows
+label a. With messages beta, weights u of labels and v of transitions
+(`_sumproduct.pyx`),
 
     p(b | a) at t, t + 1 = v(a, b) u_{t+1}(b) beta_{t+1}(b) / beta_t(a)
 
@@ -15,12 +16,13 @@ A span (start, stop, kind) has the probability of all labelings that contain it:
 begins at `start`, none begins between `start` and `stop`, and the label at `stop` is
 outside or begins a new span. Each of these conditions is on two neighbors, so that the
 probability is a product of a vector and, for each position, the matrix p(b | a) without
-the pairs that break a condition. The conditional entropies of the matrix rows, weighted
-by the marginals, sum to the entropy of the sequence, and no large numbers cancel.
+the pairs that break a condition. The entropy of a sequence is the entropy at the first
+position plus, for each position, the mean of the entropies of the matrix rows, weighted
+by the marginals: no large numbers cancel.
 
-The expected number of right labels of y is the sum of their marginals. It is largest
-for the labels of highest marginals; if these break a constraint, Viterbi finds the best
-allowed labeling, with marginals as scores.
+The expected number of correct labels of y is the sum of their marginals. It is largest
+for the labels with the highest marginals; if these break a constraint, Viterbi finds
+the best allowed labeling, with marginals as scores.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -61,7 +63,8 @@ cdef class Posterior:
     cdef object _memory
     cdef Py_ssize_t _size
     cdef bint _in_logs
-    # (ld,) probabilities of the next labels, and of the labels of a span so far
+    # (ld,) probabilities of the next labels; probabilities of the first labels of a
+    # span, by the last of these labels, and after one more label
     cdef double* _next
     cdef double* _span
     cdef double* _longer
@@ -118,7 +121,7 @@ cdef class Posterior:
         cdef double total = 0.0
         if self._chain._table_step:
             table += t
-        # sum-product leaves u beta in `u`; in log space log(u beta), and log beta in
+        # `sum` leaves u beta in `u`; in log space log(u beta) in `u`, and log beta in
         # `alpha`
         if self._in_logs:
             row, total = table.scores + label * ld, self._means.sums.alpha[
@@ -200,7 +203,8 @@ def write_marginals(BoundChain chain, Workspace workspace, double temperature,
                     double[::1] log_partition, double[::1] entropies=None):
     """Write node marginals of sequences start <= i < stop, and perhaps entropies.
 
-    nodes (n_positions, ld) is flat. log_partition is -inf if all labelings of a
+    Row t of nodes (n_positions, ld) is a position, sequence after sequence.
+    log_partition is -inf if all labelings of a
     sequence are forbidden.
     """
     cdef Posterior posterior = Posterior(chain, workspace, temperature)
@@ -208,7 +212,6 @@ def write_marginals(BoundChain chain, Workspace workspace, double temperature,
     cdef double* node
     cdef Py_ssize_t i
     with nogil:
-        # nodes of all sequences follow each other, as positions do
         for i in range(start, stop):
             node = &nodes[chain._starts[i], 0]
             posterior.load(i)
@@ -220,7 +223,7 @@ def write_marginals(BoundChain chain, Workspace workspace, double temperature,
 def write_likely_labels(BoundChain chain, Workspace workspace, double temperature,
                         Py_ssize_t start, Py_ssize_t stop, double[::1] log_partition,
                         int32_t[::1] labels):
-    """Write the allowed labels, flat, with the highest expected number correct."""
+    """Write the allowed labels with the highest expected number of correct labels."""
     cdef Posterior posterior = Posterior(chain, workspace, temperature)
     cdef double* nodes = posterior._means.spare_nodes
     cdef Py_ssize_t n_labels = chain.n_labels, ld = chain.ld, first, t, i
@@ -236,7 +239,8 @@ def write_likely_labels(BoundChain chain, Workspace workspace, double temperatur
             if log_partition[i] == -INFINITY:
                 continue
             if chain._constraints.mask != NULL:
-                # an allowed label may have a marginal that underflows to zero
+                # forbidden labels get -inf, as marginals of allowed labels may
+                # underflow to zero
                 chain._constraints.forbid_labels(first, posterior._size, nodes)
                 viterbi_padded(
                     posterior._size, n_labels, ld, nodes, table, 0, &labels[first])
@@ -248,7 +252,7 @@ def write_likely_labels(BoundChain chain, Workspace workspace, double temperatur
 def write_log_proba(BoundChain chain, Workspace workspace, double temperature,
                     Py_ssize_t start, Py_ssize_t stop, const unsigned char[:, ::1]
                     forbidden, double[::1] log_partition, double[::1] log_proba):
-    """Write the log-probability that no label is a forbidden one.
+    """Write the log-probability that a sequence has no forbidden label.
 
     forbidden (n_positions, n_labels) is added to the constraints of the chain, on which
     the probability is conditional.
@@ -277,7 +281,8 @@ def write_spans(
     """Write the probability of each span of sequences start <= i < stop.
 
     Sequence i has the spans first[i]:first[i + 1], rows (start, stop, kind). kinds
-    (n_labels,) are -1 outside; begins[a, b] says whether a span begins with b after a.
+    (n_labels,) are -1 for labels outside of spans; begins[a, b] says whether a span
+    begins with b after a.
     """
     cdef Posterior posterior = Posterior(chain, workspace, temperature)
     cdef double* nodes = posterior._means.spare_nodes

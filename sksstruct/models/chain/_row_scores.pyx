@@ -16,7 +16,7 @@ def write_row_scores(X, const double[:, ::1] emission, const double[::1] interce
     intercept : ndarray of shape (ld,)
         Bias.
     out : ndarray of shape (n_positions, ld)
-        Room for the scores.
+        Overwritten with the scores.
     """
     cdef FeatureRows rows = FeatureRows(X)
     cdef Py_ssize_t ld = out.shape[1]

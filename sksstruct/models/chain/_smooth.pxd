@@ -14,17 +14,18 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef readonly BoundChain chain
     cdef bint _entropy
     cdef Py_ssize_t _n_best
-    # operations of a sweep, roughly, to choose the number of threads
+    # approximate number of operations of a sweep, to choose the number of threads
     cdef Py_ssize_t _work
     cdef object _numbers
     # positions without an observed label, and sequences with such positions
     cdef const unsigned char[::1] _unknown, _incomplete
     cdef bint _partial
-    # labels that some unknown positions may have, ascending, and where lists begin
+    # whether some unknown positions have lists of possible labels; for each position
+    # the start of its list, which is ascending and may be empty; all lists
     cdef bint _has_choices
     cdef const int64_t[::1] _first_choice
     cdef const int32_t[::1] _choices
-    # features, in the form that the gradient reads
+    # the transposed features
     cdef object _transposed
     # results of the last sweep
     cdef double[::1] _hinge
@@ -42,7 +43,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef ChainMeans _visit_means
     cdef EdgeTable _visit_table
     cdef object _visit_memory
-    # E mu_i, nodes first: of a visit, and at the anchor
+    # E mu_i, nodes first: in a visit, and at the weights of the sweep
     cdef double* _visit_mean
     cdef double* _anchor_mean
 

@@ -6,27 +6,27 @@ For weights w and potentials theta_i = A_i w, with the loss L_i added or not,
 
 where h is the smoothed maximum over labelings and E mu its gradient (`_means.pyx`). The
 negative log-likelihood of a conditional random field is the loss smoothed by the
-entropy with mu = 1 and L = 0. Where only some labels were observed, the likelihood is
-of these labels, and mu_i(y_i) the mean over the labelings that agree with them.
+entropy with mu = 1 and L = 0. If only some labels were observed, the likelihood sums
+over all labelings that agree with the observed labels, and mu_i(y_i) is their mean.
 
-A sweep writes the differences E mu - mu_i(y_i) of the nodes of every position, sharing
-examples among threads, and then forms the gradient feature by feature, from a
-transposed copy of sparse features. Both parts give the same bits for any number of
-threads. A visit of one example brings only the rows of weights up to date that the
+A sweep writes the differences E mu - mu_i(y_i) of the nodes of every position, for
+examples that are divided among threads, and then forms the gradient feature by feature,
+from a transposed copy of sparse features. Both parts give the same bits for any number
+of threads. A visit of one example brings only the rows of weights up to date that the
 example reads, so that its cost is in proportion to the example's features.
 
 Positions are t and y is the observed labeling of an example. In arrays, `node` has rows
 of node means, and `edges` has n_labels x ld edge means, like the transitions. The
 strength of the smoothing is `mu`, while mu_i and E mu above are mean parameters.
 
-If one table of transitions serves all examples, edge means are added to sums over the
-examples right away. If each position has its own table (`_pair_features.pyx`), edge
+If all examples share one table of transitions, edge means are added directly to sums
+over the examples. If each position has its own table (`_pair_features.pyx`), edge
 means are formed for one example at a time, one table for each pair of neighbors, and
 summed twice: over positions for the transitions, and times the features for the
 weights of pairs. Edge means of all examples would take more memory than the features,
 so the anchor of visits is then not the edge means but the weights of the sweep, at
-which a visit calls the oracle once more. Chains with weights of triples do the same;
-means of triples follow the edge means.
+which a visit calls the oracle once more. Chains with weights of triples have the same
+anchor; means of triples follow the edge means.
 """
 
 import numpy as np
@@ -52,8 +52,8 @@ from sksstruct.models.tables._columns import transposed
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Sums over examples have so many parts for any number of threads, so that their
-# rounding errors are the same.
+# Number of parts of sums over examples. It does not depend on the number of threads, so
+# that rounding errors are the same.
 PARTS = 16
 
 
@@ -86,7 +86,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self.nonsmooth, self.support, self.row_size = nonsmooth, support, chain.ld
         self._numbers = numbers
         self._bind_unknown(unknown, choices)
-        # omega is at most 1/2 in absolute value, or the entropy of all labelings
+        # the smoothing term is at most 1/2, or the log of the number of labelings
         self.diameter = 0.5
         if self._entropy:
             self.diameter = float(
@@ -121,7 +121,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._work = n_positions * cells
         self._losses = np.empty(chain.n_examples)
         self._hinge = np.empty(0 if self._entropy else chain.n_examples)
-        # stays zero for sequences that lack labels
+        # stays zero for sequences with unknown labels
         self._expected = np.zeros(chain.n_examples)
         self.exact = np.ones(chain.n_examples, dtype=np.uint8)
         self._exponentials = memory
@@ -140,7 +140,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._anchored = self.keep_anchors and self.convex
         self._keep_anchor(w)
         # sums of a part: bias, start, end, complete transitions, transitions without
-        # the factor `ahead`, and weights of features on pairs and of triples
+        # the factor `ahead`, weights of features on pairs, and weights of triples
         n_sums = (TRANSITIONS + 2 * chain.n_labels) * ld
         n_sums += chain.n_weights - chain.first_pair
         sums = aligned_zeros(PARTS * n_sums).reshape(PARTS, -1)
@@ -160,7 +160,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._write_emission(rows, n_jobs)
         self._check_finite()
         self.expected_loss = float(chain.example_weights @ self._expected)
-        # the exp oracle does not find the best labeling, which the hinge needs
+        # the hinge needs the best labeling, which the exp oracle does not find
         if not self._entropy:
             self.hinge = float(chain.example_weights @ np.asarray(self._hinge))
         return float(chain.example_weights @ self._losses)
@@ -181,7 +181,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:][:n_labels]
         if chain.mask is not None:
             table += chain.mask[2:]
-        # sum-product takes scores divided by mu, the top-K oracle does not
+        # sum-product expects scores divided by mu, the top-K oracle does not
         table *= scale
         if self._entropy:
             exponentiate_table(n_labels, ld, &self._table)
@@ -206,7 +206,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
                Py_ssize_t last, double[::1] sums):
         """Write losses and node differences of examples first <= i < last.
 
-        Adds these examples' parts of the gradient of the tail to sums.
+        Adds the examples' part of the gradient of the tail to sums.
         """
         cdef Py_ssize_t i
         cdef double[::1] losses = self._losses, expected = self._expected
@@ -220,7 +220,10 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self, Workspace workspace, ChainMeans means, Py_ssize_t i, double* sums,
         double* loss, double* expected, unsigned char* exact
     ) except -1 nogil:
-        """Write loss, expected loss and node differences of one example."""
+        """Write loss, expected loss and node differences of one example.
+
+        Adds the example's part of the gradient of the tail to sums.
+        """
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
         cdef double* edges = sums + TRANSITIONS * self.chain.ld
@@ -229,7 +232,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef bint incomplete = self._partial and self._incomplete[i]
         cdef double value, true_value = 0.0
         self.chain.potentials(workspace, i)
-        # before `_maximum`, which scales the potentials
+        # evaluated before `_maximum`, which scales the potentials
         if not incomplete:
             self.chain.evaluate(workspace, i, y, &true_value)
         value = self._maximum(ws, means, i, edges, triples, exact)
@@ -251,10 +254,11 @@ cdef class ChainSmoothLoss(SmoothLoss):
     ) except? -1 nogil:
         """Return the smoothed maximum of the loaded potentials, and scale them.
 
-        Node means are written. Edge means go to `means.edges` if each position has its
-        own table; else p_i times the edge means is added to `edges`, and with the
-        entropy also to the table after it, which `_write_tail` multiplies by its factor
-        `ahead`. Means of triples go with the edge means.
+        Node means are written. Edge means are written to `means.edges` if each position
+        has its own table; otherwise p_i times the edge means is added to `edges` and,
+        if the entropy smooths and there is no anchor, to the table after it, which
+        `_write_tail` multiplies by its factor `ahead`. Means of triples are stored
+        after `means.edges`, or added to `triples`.
         """
         cdef Py_ssize_t size = self.chain._sizes[i], entry
         cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
@@ -269,7 +273,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 ws, means, i, means.load_tables(ws, i, scale, self._entropy), node,
                 means.edges, means.edges + self.chain._edge_cells(size), exact)
         if self._anchor_edges != NULL:
-            # anchors are the edge means of single examples
+            # the anchor needs the edge means of each example
             example_edges = self._anchor_edges + i * cells
             value = self._example_maximum(
                 ws, means, i, &self._table, node, example_edges,
@@ -328,7 +332,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
     ) except? -1 nogil:
         """Subtract the means of the labelings that agree with the observed labels.
 
-        Returns the smoothed maximum over them, of potentials that `_maximum` scaled.
+        Returns the smoothed maximum over these labelings, of the potentials that
+        `_maximum` scaled.
         """
         cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t
         cdef Py_ssize_t size = self.chain._sizes[i]
@@ -343,15 +348,15 @@ cdef class ChainSmoothLoss(SmoothLoss):
             means.by_entropy(
                 size, ws.theta, &self._table, -self.chain._example_weights[i],
                 means.spare_nodes, edges + cells, edges, triples, &value)
-        # no weight p_i yet: `_weigh_nodes` multiplies the difference
+        # without p_i, by which `_weigh_nodes` multiplies the difference
         for t in range(size):
             sks_axpy(ld, -1.0, means.spare_nodes + t * ld, node + t * ld)
         return value * self.mu + ws.constant
 
     cdef void _add_tables(self, ChainMeans means, Py_ssize_t i, double* edges,
                           double* triples) noexcept nogil:
-        """Add p_i times the differences of edge means of all positions to sums, and of
-        the means of triples."""
+        """Add p_i times the differences of edge means and of means of triples to sums.
+        """
         cdef Py_ssize_t step = self.chain._table_step, t, k
         cdef Py_ssize_t second = self.chain._starts[i] + 1
         cdef double weight = self.chain._example_weights[i]
@@ -366,7 +371,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             triples[k] += weight * table[k]
 
     cdef void _forbid_others(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
-        """Forbid the labels that do not agree with the observed ones."""
+        """Forbid the labels that contradict the observed part of an example."""
         cdef Py_ssize_t start = self.chain._starts[i], t, label
         cdef const int32_t* y = &self.chain._labels[start]
         for t in range(self.chain._sizes[i]):
@@ -410,7 +415,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     def _write_tail(self, sums, rows):
         """Write the gradient of the tail, from the sums of all parts."""
         cdef Py_ssize_t ld = self.chain.ld, n_labels = self.chain.n_labels
-        # in the order of the parts: numpy's `sum` may choose another
+        # parts are added in their order: numpy's `sum` may choose another order
         total = sums[0]
         for part in range(1, PARTS):
             total += sums[part]
@@ -590,6 +595,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
 
 def most_labelings(BoundChain chain, k):
-    """Return k, or the number of labelings of the longest sequence if less."""
+    """Return k or, if less, the number of labelings of the longest sequence."""
     # at most 64 factors, whose product is above any k already
     return min(k, chain.n_labels ** min(int(chain.max_size), 64))

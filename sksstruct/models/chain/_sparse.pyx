@@ -25,7 +25,7 @@ cdef class SparseChain(GivenChain):
     X, emission, intercept, start, end, forbidden_labels, feature_scale : objects
         As in `GivenChain`.
     transitions : None
-        Unused; `pairs` takes its place.
+        Unused; see `pairs`.
     mask : ndarray of shape (2, ld) or None
         Constraints as scores of 0 or -inf: first labels, last labels.
     pairs : sparse array of shape (n_labels, n_labels)
@@ -51,7 +51,7 @@ cdef class SparseChain(GivenChain):
 
     cdef double _augment(self, Py_ssize_t i, const int32_t* y_true,
                          const double* costs, double* theta) noexcept nogil:
-        """Let wrong labels gain their cost in theta; return the score of y_true.
+        """Add the cost of wrong labels to theta; return the score of y_true.
 
         Adding the cost to all labels but the observed one equals subtracting it from
         the observed one, up to a constant that all labelings share. The returned score
@@ -90,8 +90,8 @@ cdef class SparseChain(GivenChain):
         labels : ndarray of shape (n_positions,), int32
             Overwritten with the best labels, all sequences one after the other.
         scores : ndarray of shape (n_sequences,)
-            Overwritten with their scores, or with max_y L_i(y) + score(y) - score(y_i)
-            if observed labels are given.
+            Overwritten with the scores of these labels, or with max_y L_i(y) + score(y)
+            - score(y_i) if observed labels are given.
         y_true : ndarray of shape (n_positions,), int32, default=None
             Observed labels.
         costs : ndarray of shape (n_positions,), default=None
@@ -100,15 +100,14 @@ cdef class SparseChain(GivenChain):
         cdef Py_ssize_t i, first, longest = self._longest(start, stop)
         cdef bint augmented = y_true is not None
         cdef double observed = 0.0
-        # threads call this method in parallel, so that scratch is allocated in each
-        # call
+        # threads call this method in parallel: each call allocates its scratch
         cdef double[::1] theta = aligned_zeros(longest * self.ld)
         cdef ViterbiScratch scratch = ViterbiScratch(longest, self.ld)
         with nogil:
             for i in range(start, stop):
                 first = self._offsets[i]
                 self._unary_scores(i, &theta[0])
-                # in place: the scores without the loss are not needed again
+                # `_augment` changes theta: scores without the loss are not needed again
                 if augmented:
                     observed = self._augment(i, &y_true[first], &costs[first],
                                              &theta[0])

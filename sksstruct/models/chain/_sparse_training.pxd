@@ -11,7 +11,7 @@ from sksstruct.models.protocols._weights cimport Weights
 
 cdef struct SparseScratch:
     # loss-augmented unary scores (max_size, ld): of all labels if `complete`, else of
-    # the labels whose `visit_of` equals `visit`
+    # the labels whose `visit_of` equals `visit`, the number of the current visit
     double* theta
     int32_t* visit_of
     int32_t visit
@@ -19,7 +19,7 @@ cdef struct SparseScratch:
     # the part of the loss that all labelings have
     double constant
     # a change of mean parameters: of nodes (max_size, ld), and of the weights of pairs;
-    # changed entries are listed, each once
+    # flags and lists of the changed entries
     double* node_change
     char* node_changed
     int32_t* changed_nodes
@@ -28,8 +28,8 @@ cdef struct SparseScratch:
     char* pair_changed
     int32_t* changed_pairs
     Py_ssize_t n_changed_pairs
-    # for products with features: a column of weights, a row spread out over all
-    # features, and the product of a Gram matrix and a change of nodes (max_size, ld)
+    # scratch: a column of weights, a row of features spread to all features, and the
+    # product of a Gram matrix and a change of nodes (max_size, ld)
     double* column
     double* spread
     double* gram_product
@@ -38,7 +38,7 @@ cdef struct SparseScratch:
 cdef class SparseWorkspace(Workspace):
     cdef SparseScratch _scratch
     cdef Py_ssize_t _first_pair, _n_forbidden
-    # pairs sorted by their weights, and memory to decode with them
+    # the pairs sorted by weight, and scratch to decode with them
     cdef SparseTransitions transitions
     cdef ViterbiScratch viterbi
 

@@ -1,22 +1,21 @@
 """Training of chains with many labels, which have weights for few pairs of labels.
 
-The score of a labeling, and all that this text does not mention, are as in
+The score of a labeling, and all notation that is not defined here, are as in
 `_chain.pyx`. Of the K x K weights of transitions, few exist: a pair of labels gets a
-slot
-when a labeling that contains it first changes the weights. Flat weights are emission
-rows, bias, start and end, and then a fixed number of slots. When all are taken,
-`WeightsFull` is raised, and the caller begins again with more of them (`grow`).
-Forbidden pairs have the first slots, whose weights stay zero.
+slot when a labeling that contains it first changes the weights. Flat weights are
+emission rows, bias, start and end, and then a fixed number of slots. If a pair needs a
+slot and none is free, `WeightsFull` is raised, and the caller starts again with more
+slots (`grow`). Forbidden pairs have the first slots, whose weights stay zero.
 
 A visit of known labelings needs the scores of few labels, which are computed one by
-one. The max oracle computes those of all labels. No call takes time or memory in
+one. The max oracle computes the scores of all labels. No call takes time or memory in
 proportion to K x K.
 
-This bound model is no layout of rows and blocks with a structure: the weights of a
-layout are fixed when data are bound, but slots are given while the model trains; and a
-layout forms whole tables, but unary scores are computed only for the labels of the
-labelings that a solver visits. `SparseBoundChain` inherits data, checks, losses and
-Gram matrices from `BoundChain`, and replaces potentials, decoding and changes.
+This model is no `BoundTable`: the weights of a table are fixed when data are bound, but
+slots are added while the model trains; and `BoundTable` forms whole tables, but unary
+scores are computed only for the labels of the labelings that a solver visits.
+`SparseBoundChain` inherits data, checks, losses and Gram matrices from `BoundChain`,
+and replaces potentials, decoding and changes.
 
 Mean parameters of nodes have keys t * ld + label, as in `_chain.pyx`. Their changes are
 lists of keys, since whole rows would be mostly zeros.
@@ -45,9 +44,10 @@ from sksstruct.models.chain.constraints import without_missing
 from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.models.tables._box import fill_bounds
 
-# Numbers of visits start over after this one.
+# Largest number of a visit; the number of the next visit is 1.
 cdef int32_t LAST_VISIT = 0x7FFFFFFF
-# Default number of slots for each pair of neighbors in the data, and in total at least.
+# Default number of slots for each pair of neighbors in the data; least default in
+# total.
 cdef Py_ssize_t SLOTS_OF_A_PAIR = 32, LEAST_SLOTS = 1024
 
 
@@ -62,7 +62,7 @@ cdef class SparseWorkspace(Workspace):
     model : SparseBoundChain
         The model.
     training : bool
-        Whether changes of mean parameters will be prepared.
+        Whether changes of mean parameters will be formed.
     """
 
     def __cinit__(self, SparseBoundChain model, bint training):
@@ -72,7 +72,7 @@ cdef class SparseWorkspace(Workspace):
         self.transitions = SparseTransitions(model.pair_index)
         self.viterbi = ViterbiScratch(model.max_size, model.ld)
         ws.theta, ws.visit_of = self.zeros(nodes), self.integers(nodes)
-        # predictions and certificates prepare no changes
+        # predictions and certificates form no changes
         if training:
             ws.node_change = self.zeros(nodes)
             ws.node_changed = self.flags(nodes)
@@ -88,9 +88,10 @@ cdef class SparseWorkspace(Workspace):
     def read(self, w):
         cdef Py_ssize_t pair
         Workspace.read(self, w)
-        # sorted again, as the vector may differ in every entry
+        # pairs are sorted again, as the vector may differ in every entry
         self.transitions.load(self.w + self._first_pair, self.transitions.pairs.n_pairs)
-        # forbidden pairs keep weights of zero in the vector, and have -inf here only
+        # forbidden pairs have weights of zero in the vector, and -inf only in
+        # `transitions`
         for pair in range(self._n_forbidden):
             self.transitions.set(pair, -INFINITY)
 
@@ -109,7 +110,7 @@ loss_length, feature_scale : objects
         As in `BoundChain`.
     pair_index : PairIndex
         Numbers of the pairs, which are their slots. Models of the same labels may share
-        it.
+        one index.
     n_forbidden : int, default=0
         Number of forbidden pairs, which come first in `pair_index`.
     ends : ndarray of shape (2, ld) or None
@@ -144,17 +145,18 @@ loss_length, feature_scale : objects
             ends, None, n_positions=0, n_labels=n_labels, ld=self.ld, n_rows=2)
         if n_slots is None:
             n_slots = max(SLOTS_OF_A_PAIR * n_edges, LEAST_SLOTS)
-        # slots of pairs that earlier models added stay theirs
+        # pairs that earlier models added keep their slots
         self._set_slots(pair_index.n_pairs + n_slots)
-        # mean parameters of edges have no keys, which would be K x K for each position
+        # edges have no keys, as each position would have K x K of them
         self.key_space = self.max_size * self.ld
-        # scores of all labels; Viterbi takes little time beside them
+        # a visit computes scores of all labels; Viterbi takes little time in comparison
         self.visit_work = (self.sizes.mean() * self.ld
                            * (self._rows.count(0, self.starts[self.n_examples])
                               / self.starts[self.n_examples] + 1.0))
 
     def _set_slots(self, n_slots):
-        """Make room for n_slots weights of pairs, or for all if they are fewer."""
+        """Make room for n_slots weights of pairs, or for all pairs if these are fewer.
+        """
         n_slots = min(int(n_slots), self.n_labels ** 2)
         # rounded up to whole vectors
         self.n_slots = -(-n_slots // 8) * 8
@@ -251,7 +253,8 @@ loss_length, feature_scale : objects
         ws.complete, ws.constant = False, 0.0
         for t in range(self._starts[i], self._starts[i + 1]):
             ws.constant += workspace.loss_scale * self._cost[t]
-        # start over when the counter ends, so that no old mark is taken for a new one
+        # after the last number marks are cleared, so that no old mark equals a new
+        # number
         if ws.visit == LAST_VISIT:
             memset(ws.visit_of, 0, self.max_size * self.ld * sizeof(int32_t))
             ws.visit = 0
@@ -260,7 +263,7 @@ loss_length, feature_scale : objects
 
     cdef double _unary_score(self, SparseWorkspace ws, Py_ssize_t i, Py_ssize_t t,
                              Py_ssize_t label) noexcept nogil:
-        """Return the loss-augmented score of a label, computed once per visit."""
+        """Return the loss-augmented score of a label, computed once in a visit."""
         cdef SparseScratch* scratch = &ws._scratch
         cdef Py_ssize_t ld = self.ld, key = t * ld + label, first = self._starts[i]
         cdef const double* tail = ws.w + self.n_features * ld + label
@@ -287,7 +290,7 @@ loss_length, feature_scale : objects
         cdef SparseScratch* ws = &sparse_ws._scratch
         cdef Py_ssize_t ld = self.ld, size = self._sizes[i], first = self._starts[i], t
         cdef const double* tail = sparse_ws.w + self.n_features * ld
-        # scores of all labels, even if some are computed: a matrix product is faster
+        # all scores, even if some are computed already: a matrix product is faster
         self._rows.scores_of_rows(
             first, size, sparse_ws.w, ld, ld, tail + BIAS * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + START * ld, ws.theta)
@@ -336,7 +339,7 @@ loss_length, feature_scale : objects
     # ---- changes of mean parameters ----
 
     cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil:
-        """Return the slot of a pair of labels, which is made if there is none."""
+        """Return the slot of a pair of labels; a pair without a slot gets one."""
         cdef Py_ssize_t pair = self.pair_index.find(first, second)
         if pair < 0:
             if self.pair_index.n_pairs == self.n_slots:
@@ -370,7 +373,9 @@ loss_length, feature_scale : objects
         return 0
 
     cdef void _drop_rounding_errors(self, SparseScratch* ws) noexcept nogil:
-        """Drop nodes whose change is rounding error from the list."""
+        """Drop nodes whose change is rounding error from the list; their change is
+        zero.
+        """
         cdef Py_ssize_t k, count = 0
         cdef int32_t key
         for k in range(ws.n_changed_nodes):
@@ -405,7 +410,7 @@ loss_length, feature_scale : objects
                 if ws.changed_nodes[j] % ld == column:
                     total += 2.0 * product * ws.node_change[ws.changed_nodes[j]] * (
                         gram[row * size + ws.changed_nodes[j] // ld] + bias)
-        # no Gram matrix is kept for long sequences: the norm label by label
+        # no Gram matrix is kept for long sequences: the norm is summed label by label
         if gram == NULL:
             for k in range(ws.n_changed_nodes):
                 total += self._label_norm(ws, i, k)
@@ -422,7 +427,7 @@ loss_length, feature_scale : objects
         cdef Py_ssize_t first = self._starts[i], feature
         cdef double total = 0.0, bias = 0.0, change
         cdef RowEntries entries
-        # the label was counted at an earlier node
+        # the norm of the label was counted at an earlier node of the list
         for j in range(k):
             if ws.changed_nodes[j] % ld == column:
                 return 0.0
@@ -432,7 +437,7 @@ loss_length, feature_scale : objects
                 bias += change
                 self._rows.add_to_column(
                     first + ws.changed_nodes[j] // ld, change, ws.column, 1)
-        # clear the features of these rows only: there may be many more features
+        # clear only the features of these rows, as there may be many more features
         for j in range(k, ws.n_changed_nodes):
             if ws.changed_nodes[j] % ld == column:
                 entries = self._rows.row(first + ws.changed_nodes[j] // ld)
@@ -478,11 +483,12 @@ loss_length, feature_scale : objects
             self._scatter_node(ws, i, k, scale, out)
         for k in range(ws.n_changed_pairs):
             pair = ws.changed_pairs[k]
-            # edges that two labelings share cancel
+            # edges that two labelings share cancel: their change is zero
             if ws.pair_change[pair] == 0.0:
                 continue
             scores[pair] += scale * ws.pair_change[pair]
-            # the sorted pairs follow the vector that decoding reads, not averages
+            # the sorted pairs follow the vector that decoding reads, but no average of
+            # vectors
             if <const double*> out == sparse_ws.w:
                 sparse_ws.transitions.set(pair, scores[pair])
         return 0
@@ -553,8 +559,7 @@ loss_length, feature_scale : objects
             row = ws.gram_product
             for s in range(size):
                 weight = gram[t * size + s] + bias
-                # start and end: features that are one at this position and zero
-                # elsewhere
+                # start and end are features that are one at this position only
                 if self.boundary and s == t:
                     weight += (t == 0) + (t == size - 1)
                 row[y[t]] += weight
@@ -566,7 +571,7 @@ loss_length, feature_scale : objects
         for k in range(n_labelings):
             out[k] = self._product(ws, i, labelings + k * size, y_true)
         self.clear(workspace, i)
-        # clear the columns that were written
+        # clear the entries that were written
         for t in range(size):
             if y[t] != y_true[t]:
                 for s in range(size):
@@ -576,8 +581,7 @@ loss_length, feature_scale : objects
 
     cdef double _product(self, SparseScratch* ws, Py_ssize_t i, const int32_t* y,
                          const int32_t* z) noexcept nogil:
-        """Return the inner product of the change that `gram_row` formed and mu(y) -
-        mu(z)."""
+        """Return the inner product of mu(y) - mu(z) and the change in `gram_row`."""
         cdef const double* row = ws.gram_product
         cdef Py_ssize_t t, pair
         cdef double value = 0.0

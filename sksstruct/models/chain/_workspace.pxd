@@ -12,9 +12,9 @@ cdef enum:
 
 
 cdef struct ChainScratch:
-    # the weights that potentials are formed from
+    # the weights in use
     const double* emission      # (n_features, ld)
-    const double* tail          # (TRANSITIONS + n_labels, ld) rows after them
+    const double* tail  # (TRANSITIONS + n_labels, ld) the other rows
     const double* pair_weights  # (n_pair_weights,) of features on pairs of labels
     const double* triple_weights    # (n_triples,) of three labels
     # transitions that `evaluate` reads, which need no -inf as labelings are allowed:
@@ -23,8 +23,8 @@ cdef struct ChainScratch:
     # potentials
     double* theta               # (max_size, ld) loss-augmented unary scores
     double* delta               # (max_size, ld) Viterbi's prefix scores
-    double* table               # (n_labels, ld) transitions, -inf the forbidden ones
-    double* tables              # (max_size - 1, n_labels, ld) of each position
+    double* table  # (n_labels, ld) transitions, -inf if forbidden
+    double* tables  # (max_size - 1, n_labels, ld) one per edge
     const double* shared        # (n_labels, ld) transitions without features
     double constant             # the part of the loss that all labelings have
     # a change of mean parameters; cells belong to the weights of transitions, of
@@ -35,7 +35,7 @@ cdef struct ChainScratch:
 cdef class ChainWorkspace(Workspace):
     cdef Py_ssize_t _n_features, _n_labels, _ld, _n_pair_weights, _n_triples
     cdef bint _paired
-    # of chains with weights of triples, else None
+    # the decoder of chains with weights of triples, else None
     cdef SecondOrder decoder
     cdef ChainScratch _scratch
 

@@ -2,14 +2,14 @@
 
 Weights are read in two parts: n_features emission rows of ld >= n_labels doubles, and
 the tail: rows of bias, start and end, then n_labels rows of transitions, from -> to.
-Flat weights hold both parts in this order; predictions bring them as two arrays.
+Flat weights hold both parts in this order; predictions pass them as two arrays.
 Weights of features on pairs of labels, and then weights of triples of labels, follow
 the tail, or are a third array.
 
 The change of mean parameters that a visit prepares is d for the nodes and d_e for the
-edges, as in `_chain.pyx`. Edges are listed when they are written: a labeling has few
-entries of the table. Rows of d are searched for changes at the end: a labeling has an
-entry in each row.
+edges, as in `_chain.pyx`. Edges are listed when they are written, as a labeling picks
+few entries of the table. Rows of d are searched for changes by a scan, as a labeling
+picks an entry in each row.
 """
 
 from sksstruct.inference.chains._second_order cimport SecondOrder
@@ -46,7 +46,7 @@ cdef class ChainWorkspace(Workspace):
         if triples is not None:
             self._n_triples, self.decoder = triples.n_weights, SecondOrder(triples)
         ws.theta, ws.delta = self.zeros(nodes), self.zeros(nodes)
-        # without constraints, the table of the weights is read in place
+        # without constraints, transitions are read from the weights
         ws.table = self.zeros(n_labels * ld if masked else 1)
         ws.tables = self.zeros((max_size - 1) * n_labels * ld if paired else 1)
         self.scratch = ws

@@ -39,9 +39,9 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import LabelEncoder
 
-# Training with the hinge keeps transitions only where they have a weight if there are
+# Training with the hinge stores only transitions that have a weight if there are
 # FEWEST_SPARSE labels or more, unless the data have more than the share MOST_SEEN of
-# all pairs, or too many pairs are forbidden: a share of n_labels / FORBID_ALL.
+# all pairs, or more than a share n_labels / FORBID_ALL of all pairs is forbidden.
 FEWEST_SPARSE, MOST_SEEN, FORBID_ALL = 110, 0.4, 3000
 
 
@@ -61,7 +61,7 @@ all_possible_transitions, all_possible_triples, class_weight
     Attributes
     ----------
     surrogate_ : SmoothedHinge or None
-        The loss where it has a gradient; None for the hinge.
+        The loss if it has a gradient; None for the hinge.
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_features_ : int
@@ -107,7 +107,8 @@ all_possible_transitions, all_possible_triples, class_weight
     _loss_parameters = ("class_weight",)
     # Whether transitions are a table of all pairs even for many labels.
     tables_only = False
-    # Centers of the features in earlier mini-batches, in a tuple; None without any.
+    # Centers of the features in earlier mini-batches, in a tuple; None if there are
+    # none.
     kept_centers = None
     # Weights that exist in any part of the data, without weights of pairs and triples.
     _support = None
@@ -190,7 +191,7 @@ all_possible_transitions, all_possible_triples, class_weight
             self.triples_ = all_triples(len(self.classes_))
 
     def _learn_share(self, counts):
-        # sequences with sets of labels may have at most one known label
+        # if positions have sets of labels, only one label may be known for certain
         if np.count_nonzero(counts) > 1:
             self.share_of_others_ = float(1.0 - counts.max() / counts.sum())
 
@@ -213,7 +214,8 @@ all_possible_transitions, all_possible_triples, class_weight
     def _learn_labels(self, classes, X, label_weights, forbidden):
         """Learn labels, features, costs and constraints; return labels' numbers.
 
-        X has `n_features` and `feature_names`; `label_weights` is a function.
+        X has `n_features` and `feature_names`; `label_weights` returns the weight of
+        each label.
         """
         self.classes_, self.n_features_ = classes, X.n_features
         self.feature_names_ = X.feature_names
@@ -283,7 +285,8 @@ all_possible_transitions, all_possible_triples, class_weight
         index = self._learn_labels(
             classes, facts, lambda: counts, self.forbidden_transitions
         )
-        # tables of all pairs, as the pairs that a solver meets differ between parts
+        # transitions are tables of all pairs, as parts of the data contain different
+        # pairs
         self.pairs_ = self.pair_index_ = self._support = None
         self._learn_triples(None)
         self.mask_ = transition_mask(
@@ -324,7 +327,8 @@ all_possible_transitions, all_possible_triples, class_weight
         if self._sees_triples:
             seen["triples"] = seen_triples(data).keys
         if not self._every_weight:
-            # without weights of pairs and triples, all of which exist, and come last
+            # all weights of pairs and triples exist, and follow the weights that are
+            # stored here
             kept = self.pairs_, self.triples_
             self.pairs_ = self.triples_ = None
             model = self._bound(data)
@@ -362,7 +366,7 @@ all_possible_transitions, all_possible_triples, class_weight
     def auto_alpha(self):
         # constants from cross-validation, see the user guide
         if self.is_likelihood:
-            # a sum of losses against a penalty independent of n, as in CRFsuite
+            # the sum of the losses plus a penalty independent of n, as in CRFsuite
             return 2.0 * LIKELIHOOD_C2 / self.n_seen_
         if self.loss_normalization is None:
             return HINGE_ALPHA
@@ -382,7 +386,7 @@ all_possible_transitions, all_possible_triples, class_weight
         lengths = {"mean": mean, "sequence": None, None: 1.0}
         return lengths[self.loss_normalization]
 
-    # ---- what solvers take ----
+    # ---- models that solvers train ----
 
     def _bind(self, data):
         # the likelihood sums over unobserved labels; hinge losses need them completed
@@ -400,7 +404,8 @@ all_possible_transitions, all_possible_triples, class_weight
 
     def _bound(self, data, labels=None, mask=None, boundary=True):
         """Return the chain bound to data, perhaps with other labels or without end
-        weights."""
+        weights.
+        """
         chain = {
             "labels": data.labels if labels is None else labels,
             "example_weights": data.weight,
@@ -433,8 +438,9 @@ all_possible_transitions, all_possible_triples, class_weight
         return model
 
     def _existing(self, model, data):
-        """Return the weights that exist: of data in parts, those that any part has
-        seen."""
+        """Return the weights that exist, for data in parts those that exist in any
+        part.
+        """
         if self._support is None:
             return existing_weights(
                 model, data, self.all_possible_states, self.all_possible_transitions
@@ -457,8 +463,7 @@ all_possible_transitions, all_possible_triples, class_weight
         return model
 
     def _scored(self, packed, chain):
-        """Return the chain on scores of a score function, which binds parts of the
-        data."""
+        """Return a `ScoredLoss`, which binds chains to scores of parts of the data."""
 
         def bind(numbers, rows, example_weights):
             positions = rows_of_examples(packed.offsets, numbers)
@@ -532,7 +537,7 @@ def sparse_pays(n_labels, n_seen, n_forbidden):
     Parameters
     ----------
     n_labels, n_seen, n_forbidden : int
-        Numbers of labels, of pairs in the data, and of forbidden pairs.
+        Numbers of labels, of distinct pairs in the data, and of forbidden pairs.
     """
     n_pairs = n_labels**2
     return (

@@ -80,7 +80,7 @@ def scheme_of_labels(forbidden, data):
     first[data.packed.offsets[:-1]] = True
     not_bio, not_iob1 = SpanSequence(labels, data.labels, first).misplaced()
     if data.known is not None:
-        # an unknown neighbor before a label leaves its scheme open
+        # a label after an unknown label may fit either scheme
         sure = data.known & (first | np.append(True, data.known[:-1]))
         not_bio, not_iob1 = not_bio & sure, not_iob1 & sure
     return "IOB1" if not_bio.any() and not not_iob1.any() else forbidden
@@ -152,13 +152,15 @@ class SparseMask:
         return mask
 
     def forbids_end(self, side, labels):
-        """Return whether first (side 0) or last (side 1) labels are forbidden."""
+        """Return whether each label is forbidden as the first (side 0) or last (side
+        1).
+        """
         if self.ends is None:
             return np.zeros(len(labels), dtype=bool)
         return self.ends[side, labels] < 0
 
     def forbids(self, first, second):
-        """Return whether pairs of labels are forbidden."""
+        """Return whether each pair of labels is forbidden."""
         first, rows = (np.asarray(a, dtype=np.int64) for a in (first, self.pairs[0]))
         forbidden = rows * self._n_labels + self.pairs[1]
         return np.isin(first * self._n_labels + second, forbidden)
@@ -240,7 +242,7 @@ def check_permitted(mask, labels, known, offsets, classes, numbers, given=None):
 
 
 def forbidden_labels(known, excluded, index, offsets):
-    """Return labels not allowed at each position, (n_positions, K) uint8, or None."""
+    """Return whether labels are forbidden, (n_positions, K) uint8, or None."""
     if known is None and excluded is None:
         return None
     forbidden = np.zeros((offsets[-1], len(index)), dtype=np.uint8)
@@ -294,7 +296,7 @@ def forbidden_others(y, classes, lengths):
     distinct, codes, known, choices = encode_choices(y, lengths, blank=True)
     numbers = LabelEncoder(classes).encode(distinct.tolist(), default=-1)
     known = np.ones(len(codes), dtype=bool) if known is None else known
-    # default=-1 writes to a last column, for labels that are not in `classes`
+    # the number -1 of labels that are not in `classes` selects the last column
     forbidden = np.zeros((len(codes), len(classes) + 1), dtype=np.uint8)
     forbidden[known] = 1
     forbidden[known, numbers[codes[known]]] = 0
@@ -322,7 +324,7 @@ def without_missing(model, flat, views):
     Parameters
     ----------
     model : BoundChain
-        The model, which tells the blocks that exist.
+        The model, whose attributes say which blocks exist.
     flat : list of ndarray of shape (n_weights,)
         Lower and upper bounds; entries of missing blocks and of the padding become 0.
     views : list of dict of ndarray

@@ -38,8 +38,8 @@ class TrainingData:
     numbers : ndarray of shape (n_sequences,), int
         Index of each sequence in the user's data.
     choices : csr_array of shape (n_positions, n_classes) or None
-        Sets of labels of which one is right, at some positions, which count as not
-        observed.
+        For some positions a set of labels, one of which is right; these positions
+        count as unobserved.
     """
 
     packed: PackedSequences
@@ -131,13 +131,13 @@ class TrainingData:
         return float(np.average(self.known_lengths(), weights=self.weight))
 
     def moments(self):
-        """Return moments of the features, by the weight of their sequences."""
+        """Return moments of the features, weighted by sequence."""
         weight = self.weight
         if weight is not None:
             weight = np.repeat(weight, self.packed.lengths)
         moments = ColumnMoments.of(self.packed.values, weight)
         if self.packed.is_mapped:
-            # rows in files are neither moved to memory nor changed
+            # features in files are not centered, which would copy them to memory
             moments.filled[:] = 0.0
         return moments
 
@@ -152,10 +152,10 @@ class TrainingData:
         return np.bincount(self.labels, weights=weight, minlength=len(self.classes))
 
     def n_pairs_seen(self):
-        """Return the number of distinct pairs of neighbors; unknown labels are 0."""
+        """Return the number of distinct pairs of neighbors; unknown labels count as 0."""
         n = len(self.classes)
         seen = np.zeros(n * n, dtype=bool)
-        # no pair crosses the boundary of two sequences
+        # the last label of a sequence and the first label of the next one are no pair
         ends = self.packed.offsets[1:-1] - 1
         for first in range(0, len(self.labels) - 1, _BATCH):
             labels = self.labels[first : first + _BATCH + 1].astype(np.int64)
@@ -209,9 +209,8 @@ def existing_weights(model, data, states, transitions):
     """Return indices of the flat weights that exist, or None for all.
 
     Without all possible states or transitions, a pair of a feature and a label, or of
-    Without all possible states or transitions, a pair of a feature and a label, or of
-    two labels, has a weight only if the data contain it. A stored zero counts, as in
-    CRFsuite.
+    two labels, has a weight only if the data contain it. An explicit zero of a sparse
+    array counts as a feature, as in CRFsuite.
     """
     if states and transitions and model.fit_intercept and model.boundary:
         return None
@@ -253,6 +252,6 @@ def existing_weights(model, data, states, transitions):
 def seen_weights(model):
     """Return indices of the weights of features on pairs of labels, and of triples.
 
-    All of these exist: their supports contain only seen or requested combinations.
+    All of these weights exist: their supports contain seen or requested weights only.
     """
     return model.first_pair + np.arange(model.n_pair_weights + model.n_triples)

@@ -38,10 +38,10 @@ class FittedChain:
     known, excluded : list or None
         Constraints on the labels, as in `sksstruct.ChainCRF.predict`.
     n_jobs : int or None
-        Threads.
+        Number of threads.
+    dense : bool
         Whether all weights are needed as tables in double precision, which methods
         other than `decode` read.
-        `decode`.
     transition_coef, triples : CSR array or None
         Weights of features on pairs of labels, and of triples of labels, as in
         `sksstruct.ChainCRF`.
@@ -83,7 +83,7 @@ class FittedChain:
             if type(value) is not np.ndarray or value.shape != expected:
                 _check_weights(name, value, expected)
         self.packed, self.classes, self.n_jobs = packed, classes, n_jobs
-        # kernels take no empty sequences
+        # kernels expect sequences that are not empty
         bound, self._numbers = packed.without_empty()
         self._ld = padded_length(n_classes)
         index = {}
@@ -100,7 +100,7 @@ class FittedChain:
         """Return the fastest kind of chain that has the requested methods."""
         coef, vectors, transitions, *pair_parts = weights
         n_classes, ld = len(self.classes), self._ld
-        # without weights of pairs of features and of triples, one table of first order
+        # a support without weights is None: the chain then has one table of transitions
         pairs, triples = (
             PairSupport.stored(part) if part is not None and part.nnz else None
             for part in pair_parts
@@ -139,7 +139,7 @@ class FittedChain:
         )
 
     def _workspace(self):
-        if self._tail is None:  # chains that only decode need none
+        if self._tail is None:  # chains that only decode have no workspace
             return None
         return self.model.workspace_of_rows(
             self._emission, self._tail, self._pair_weights
@@ -149,7 +149,7 @@ class FittedChain:
         """Return numbers of the best labels, flat, and scores of the labelings."""
         codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
         scores = np.empty(len(self._numbers))
-        # work: operations of products with the weights, and of Viterbi
+        # work: number of operations of products with the weights, and of Viterbi
         stored = self.packed.stored
         size = stored.data.size if self.packed.is_sparse else stored.size
         work = (size + codes.size * len(self.classes)) * self._ld
@@ -161,7 +161,9 @@ class FittedChain:
         return codes, self._of_all(scores, 0.0)
 
     def likely(self):
-        """Return the allowed labels with the highest expected number correct, flat."""
+        """Return the allowed labels with the highest expected number of correct ones,
+        flat.
+        """
         codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
         self._run_posterior(write_likely_labels, out=codes)
         return codes
@@ -206,13 +208,13 @@ class FittedChain:
         return nodes[:, : len(self.classes)]
 
     def log_proba(self, forbidden):
-        """Return the log-probability of each sequence that no label is forbidden.
+        """Return for each sequence the log-probability of having no forbidden label.
 
         `forbidden` is an array of shape (n_positions, n_classes), uint8.
         """
         found = np.empty(len(self._numbers))
         self._run_posterior(write_log_proba, forbidden, out=found)
-        # rounding errors may lift a log-probability above 0
+        # rounding errors may make a log-probability positive
         return np.minimum(self._of_all(found, 0.0), 0.0)
 
     def span_probabilities(self, kinds, begins, starts, stops, kinds_of_spans):
@@ -221,7 +223,7 @@ class FittedChain:
         Parameters
         ----------
         kinds : ndarray of shape (n_classes,), intp
-            Kind of each label, -1 outside.
+            Kind of each label, -1 for labels outside of spans.
         begins : ndarray of shape (n_classes, n_classes), bool
             Whether a span begins where the second label follows the first.
         starts, stops, kinds_of_spans : ndarray of shape (n_spans,)
@@ -245,7 +247,9 @@ class FittedChain:
         return np.minimum(found, 1.0)
 
     def _check_order(self, method):
-        """Raise an error for order=2: the labels are no first-order Markov chain."""
+        """Raise an error for order=2, as the labels are then no first-order Markov
+        chain.
+        """
         if len(self._numbers) and self.model.n_triples:
             raise ValueError(
                 f"{method} is for order=1: with order=2 use log_proba, predict_proba "
@@ -281,7 +285,7 @@ class FittedChain:
             run_in_chunks(function, len(self._numbers), self.n_jobs, work)
 
     def _of_all(self, values, default):
-        """Return values of all sequences: a default for those without positions."""
+        """Return values of all sequences, with a default for empty sequences."""
         if len(values) == len(self.packed):
             return values
         shape = len(self.packed), *values.shape[1:]
@@ -299,7 +303,7 @@ class FittedChain:
 
 
 def _check_weights(name, value, shape):
-    """Raise an error for weights, which users may set, whose shapes do not match."""
+    """Check weights, which users may set: their shape and, if sparse, their entries."""
     if np.shape(value) != shape:
         raise ValueError(
             f"{name} has shape {np.shape(value)}, but the classes and the features of "
@@ -324,7 +328,8 @@ def padded_rows(coef, ld):
         and base.strides == (width,)
     ):
         if code == "d" and coef.size:
-            # a tenth of the time of `address`, which is as long as decoding one token
+            # `entries_before` takes a tenth of the time of `address`, in which Viterbi
+            # decodes one token
             first = entries_before(base, coef)
         else:
             first = (address(coef) - address(base)) // width

@@ -26,7 +26,8 @@ class IncompleteChain(Trainable):
         Sequences with known and unknown labels.
     bind : callable
         ``bind(data, labels=None, mask=..., boundary=True)`` returns a chain bound
-        to data, with other labels, constraints, or without weights of the ends.
+        to data, with the given labels and mask; with ``boundary=False``, without start
+        and end weights.
     mask : ndarray, SparseMask or None
         Forbidden transitions as scores.
     pairs, triples : PairSupport or None
@@ -35,10 +36,10 @@ class IncompleteChain(Trainable):
     Attributes
     ----------
     runs : BoundChain
-        The runs of observed labels as sequences of their own; all positions if no label
+        The runs of observed labels as separate sequences; all positions if no label
         was observed.
     latest : BoundChain
-        The chain of the last round, at first the runs.
+        The chain of the last round; before the first round, `runs`.
     by_factors : bool
         Whether rounds are trained by factors, which keep the pairs of earlier rounds.
     """
@@ -57,7 +58,7 @@ class IncompleteChain(Trainable):
         self.runs = bind(observed, mask=mask, boundary=False)
         # chains of different completions differ in labels only
         self.surrogate = self.runs.surrogate
-        # attributes by which solver="auto" chooses
+        # attributes that decide which solver "auto" stands for
         self.n_examples, self.n_weights = len(data.packed), self.runs.n_weights
         for name in ("entropy_dual_size", "entropy_dual_bytes", "visit_work", "ld",
                      "starts", "on_disk"):  # fmt: skip
@@ -99,8 +100,7 @@ class IncompleteChain(Trainable):
         return self.runs.views(w)
 
     def complete(self, weights, n_jobs=None, layout=None):
-        """Return all labels, unobserved ones completed by decoding at the given
-        weights.
+        """Return all labels; decoding at the given weights completes unknown labels.
 
         Weights have the layout of the chain, or of its factors if `layout` is given.
         """
@@ -163,8 +163,8 @@ class RoundFactors:
         return factor_model(self._chain.latest).views(w)
 
     def prediction(self, X, w, forbidden_labels):
-        """Return the chain with flat weights; see `SparseChain`."""
-        # factors of the first round, which are of runs, have no constraints of the ends
+        """Return a `SparseChain` with the flat weights w."""
+        # factors of the first round are bound to runs, whose ends have no constraints
         ends = self._chain.mask_ends
         factors = factor_model(self._chain.latest)
         return factors.prediction(X, w, forbidden_labels, ends)
@@ -177,7 +177,7 @@ def _(model: IncompleteChain):
 
 
 def known_runs(data):
-    """Return runs of observed labels as sequences of their own, with their weights."""
+    """Return runs of observed labels as separate sequences, with their weights."""
     offsets, known = data.packed.offsets, data.known
     starts = known.copy()
     starts[1:] &= ~known[:-1]

@@ -1,7 +1,8 @@
 """Features on pairs of labels: their columns, and the weights that exist.
 
 A feature j of position t that is named in `transition_features` adds its value times a
-weight of (j, y_{t-1}, y_t) to the score. A weight exists if its triple was seen.
+weight of (j, y_{t-1}, y_t) to the score. A weight exists if the training data contain
+its triple.
 """
 
 import numpy as np
@@ -76,15 +77,14 @@ class PairSupport:
         return PairSupport(keys, self.n_features, self.n_labels)
 
     def places_in(self, other):
-        """Return the places of the weights in a support that contains this one."""
+        """Return the indices of the weights in a support that contains this support."""
         return np.searchsorted(other.keys, self.keys)
 
     def tables(self, ld):
-        """Return features with weights, their first weights, and cells of tables.
+        """Return features with weights, the first weight of each, and table cells.
 
-        Cells are ``from * ld + to``. The list of first weights ends with the total
-        number.
-        Returns features, first weights and cells.
+        There is a cell ``from * ld + to`` for each weight. The list of first weights
+        ends with the number of weights.
         """
         feature, pair = np.divmod(self.keys, self.n_labels**2)
         columns, starts = np.unique(feature, return_index=True)
