@@ -32,8 +32,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef object _differences, _losses, _expected, _exponentials, _edge_means
     # p_i (E mu_i - mu_i(y_i)) of all nodes
     cdef double[:, ::1] _difference
-    # anchors of visits: E mu_i of the edges of every example, NULL without anchors or
-    # if each position has its own table; then a workspace with the anchor's weights
+    # the anchor of visits: E mu_i of the edges of every example, or NULL; if positions
+    # have their own tables or triples have weights, a workspace with the sweep's
+    # weights
     cdef double* _anchor_edges
     cdef Workspace _anchor
     cdef bint _anchored

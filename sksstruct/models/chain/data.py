@@ -152,7 +152,7 @@ class TrainingData:
         return np.bincount(self.labels, weights=weight, minlength=len(self.classes))
 
     def n_pairs_seen(self):
-        """Return the number of distinct pairs of neighbors; unknown labels count as 0."""
+        """Return the number of distinct neighbor pairs; unknown labels count as 0."""
         n = len(self.classes)
         seen = np.zeros(n * n, dtype=bool)
         # the last label of a sequence and the first label of the next one are no pair

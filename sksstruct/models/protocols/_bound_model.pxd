@@ -4,7 +4,7 @@ from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
 cdef extern from *:
     """
-    // Below this a change of a mean parameter (at most 1) is rounding error.
+    // Changes of mean parameters (at most 1) below this number are rounding errors.
     #define SKS_TINY 1e-13
     """
     const double TINY "SKS_TINY"

@@ -16,7 +16,7 @@ of Osokin et al. (2016), Sections 2 and 3.1:
 with example weights p_i >= 0 that sum to one (1/n without sample weights). Duals
 live in the space of mean parameters, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i).
 
-A labeling is a record of `sizes[i]` small integers. Mean parameters are sparse:
+A labeling is stored as `sizes[i]` integers. Mean parameters are sparse:
 lists of (key, value), keys ascending and below `key_space`; `indicator` lists the keys
 of a labeling in any order, at most `max_keys` keys.
 
@@ -51,7 +51,7 @@ cdef inline int decode_with_loss(BoundModel model, Workspace ws, Py_ssize_t i,
     """Write the labeling of the largest H_i(y), and max_y H_i(y)."""
     cdef double value, true_value
     model.potentials(ws, i)
-    # the observed labeling first, in the same memory: H_i is relative to its value
+    # the observed labeling is evaluated first: `decode` then writes to the same memory
     model.y_true(i, y)
     model.evaluate(ws, i, y, &true_value)
     model.decode(ws, i, y, &value)
@@ -68,17 +68,17 @@ cdef class Workspace:
         Number of weights.
     loss_scale : float
         Factor of the loss. Weights s w give the same labelings as w with the loss
-        divided by s. Solvers use this to shrink weights without touching them.
+        divided by s. Solvers use this to shrink weights without changing the vector.
     """
 
     def __cinit__(self):
         self._arrays = []
 
-    # Memory that lives as long as the workspace. A size of zero gets a valid address,
-    # too; pages that are never written take no memory.
+    # Memory that lives as long as the workspace. The address is valid even for size
+    # zero; pages of memory are allocated when they are first written to.
 
     cdef double* zeros(self, Py_ssize_t size) except NULL:
-        """Return zeros, aligned for vectors."""
+        """Return zeros, aligned for SIMD vectors."""
         cdef double[::1] view = aligned_zeros(max(size, 1))
         self._arrays.append(view)
         return &view[0]
@@ -108,7 +108,7 @@ cdef class Workspace:
 cdef class BoundModel:
     """A model bound to training data.
 
-    `Trainable` declares the attributes that all models share that solvers train.
+    `Trainable` declares the attributes that all models for solvers have.
 
     Attributes
     ----------
@@ -126,7 +126,8 @@ cdef class BoundModel:
     visit_work : float
         Table entries that a call of the max oracle reads, on average.
     feature_scale : float
-        Factor of the features in training; bounds of their weights are divided by it.
+        Factor of the features in training; bounds on the weights of features are
+        divided by this factor.
     oracle_bounds : dict or None
         Bounds on weights that the oracles need to be exact.
     surrogate : SmoothedHinge or None
@@ -139,7 +140,8 @@ cdef class BoundModel:
         of all examples; None if no caller needs it.
     completion : object or None
         Completes labelings that were observed in part, between rounds of training, as
-        `TableCompletion` does: the hinge losses need it, with the oracle "completion".
+        `TableCompletion` does. The hinge losses need the object; its methods are the
+        oracle "completion".
     kept_factors : FactorModel, BinaryFactorModel or None
         The model's factors, which `sksstruct.models.roles.factor_model` forms once, as
         they hold the weights.
@@ -161,8 +163,8 @@ cdef class BoundModel:
     # Whether a hinge smoothed by its k best labelings has compiled sweeps, which take
     # less time than sums over all labelings.
     prefers_topk = False
-    # Whether smoothing that is given by name sums over all labelings, as the k best
-    # labelings have a small share of the probability.
+    # Whether smoothing that a user requests by its name sums over all labelings, as the
+    # k best labelings have a small share of the probability.
     prefers_sums = False
     # Number of natural parameters that `entropy_dual` has for all examples, and its
     # bytes of memory; None for models without such dual variables.
@@ -174,9 +176,10 @@ cdef class BoundModel:
     support = unknown = None
     # Length of the rows of weights of one feature.
     ld = 8
-    # Whether labelings are Python objects, which `memory` and `recall` number.
+    # Whether labelings are Python objects; their numbers are from `memory` and
+    # `recall`.
     has_memory = False
-    # Cost of a visit with the oracle, in visits of known labelings.
+    # Cost of a visit that calls the max oracle, relative to a visit of known labelings.
     oracle_cost = 2.0
 
     def set_sizes(self, sizes, example_weights):
@@ -197,7 +200,7 @@ cdef class BoundModel:
             raise ValueError(
                 f"{type(self).__name__} cannot be cut into blocks of examples")
         model = self.binder(first, last)
-        # estimators set these after the model was bound
+        # estimators set these attributes after the model was bound
         model.surrogate, model.likelihood = self.surrogate, self.likelihood
         # weights exist if any example of the whole data has them
         if self.support is not None:
@@ -327,8 +330,8 @@ cdef class BoundModel:
                    int32_t[::1] labelings, double[::1] hinge, double[::1] losses):
         """Decode examples start <= i < stop with the loss.
 
-        Labelings go to labelings[starts[i]:starts[i + 1]], max_y H_i(y) to hinge, and
-        their losses to losses.
+        Writes labelings to labelings[starts[i]:starts[i + 1]], max_y H_i(y) to hinge,
+        and the losses of the labelings to losses.
         """
         cdef Py_ssize_t i
         cdef int32_t* labeling
@@ -341,7 +344,7 @@ cdef class BoundModel:
     def gram(self, Workspace ws, Py_ssize_t i, const int32_t[:, ::1] labelings):
         """Return the inner products of A_i^T (mu(y) - mu(y_i)) for labelings, in rows.
 
-        The labelings belong to the example whose potentials are loaded, as on a visit.
+        `potentials` must have been called for example i.
         """
         cdef Py_ssize_t n = labelings.shape[0], k
         cdef double[:, ::1] out = np.empty((n, n))
@@ -372,8 +375,8 @@ cdef class BoundModel:
     def sweep(self, Workspace ws, int32_t[::1] labels):
         """Call the max oracle of every example; return the sum of the maxima.
 
-        Training needs at least this work in each pass, so that times are measured in
-        it.
+        Training needs at least this work in each pass, so that this work is a unit of
+        the time that training takes.
         """
         cdef Py_ssize_t i
         cdef double value, total = 0.0
@@ -388,7 +391,7 @@ cdef class BoundModel:
 
     # Prefetch the memory of an example: `soon` before its visit, and otherwise, a few
     # visits earlier, the pointers to this memory. Visits in random order would wait for
-    # both. Results do not depend on it.
+    # both. Prefetching does not change results.
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         pass
 
@@ -398,13 +401,14 @@ cdef class BoundModel:
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    # Max oracle at the loaded potentials.
+    # Max oracle: write a best labeling at the loaded potentials, and its value.
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
         raise NotImplementedError
 
-    # The k best labelings, at potentials that this call loads; returns their number,
-    # which is below k if fewer labelings exist. Calls `topk` if it is not compiled.
+    # Find the k best labelings, at potentials that this call loads; return their
+    # number, which is below k if fewer labelings exist. Calls `topk` if the oracle is
+    # not compiled.
     cdef Py_ssize_t best_labelings(
         self, Workspace ws, Py_ssize_t i, Py_ssize_t k, const int32_t** labelings,
         const double** values
@@ -419,15 +423,15 @@ cdef class BoundModel:
             labelings[0], values[0] = &rows[0, 0], &numbers[0]
             return rows.shape[0]
 
-    # The observed labeling y_i.
+    # Write the observed labeling y_i.
     cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil:
         raise NotImplementedError
 
-    # L_i(y)
+    # Write L_i(y).
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         raise NotImplementedError
 
-    # Value of a labeling, and of mean parameters, at the loaded potentials.
+    # Write the value of a labeling, or of mean parameters, at the loaded potentials.
     cdef int evaluate(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:
         raise NotImplementedError
@@ -437,28 +441,31 @@ cdef class BoundModel:
                            double* value) except -1 nogil:
         raise NotImplementedError
 
-    # Exp oracle at the loaded potentials, which do not change. In the distribution
-    # proportional to exp(value(y) / mu), `value` becomes mu log sum_y exp(value(y) /
-    # mu) and `means` E mu, in a layout of the model that its smooth loss knows: "exp".
+    # Exp oracle "exp" at the loaded potentials, which do not change. In the
+    # distribution proportional to exp(value(y) / mu), `value` becomes mu log sum_y
+    # exp(value(y) / mu) and `means` the expected mean parameters, in a layout that the
+    # model's smooth loss knows.
     cdef int expect(self, Workspace ws, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
         raise NotImplementedError
 
-    # Keys of mu(y), with repetitions where a part is shared; returns their number.
+    # Write the keys of mu(y), one for each part even if parts share it; return their
+    # number.
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         raise NotImplementedError
 
-    # Whether y is a labeling of example i, and whether labelings of i may have a key:
-    # saved states may hold any numbers, and other methods do not check them.
+    # Whether y is a labeling of example i, and whether labelings of example i may have
+    # a key: saved states may hold any numbers, which other methods do not check.
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         raise NotImplementedError
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         return 0 <= key < self.key_space
 
-    # d += coef mu(y), d += coef mean: the prepared change of mean parameters. A mean
-    # has no key twice; its value is written unless `value` is NULL.
+    # Change d, the change of mean parameters in the workspace: d += coef mu(y), and d
+    # += coef mean. A mean has no key twice; its value at the loaded potentials is
+    # written unless `value` is NULL.
     cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         raise NotImplementedError
@@ -484,7 +491,7 @@ cdef class BoundModel:
         raise NotImplementedError
 
     # Tell `weights` which entries of v changed: all entries, unless a model overrides
-    # it.
+    # this method.
     cdef int touch(self, Workspace ws, Py_ssize_t i, Weights weights) except -1 nogil:
         weights.touch(0, self.n_weights)
         return 0
@@ -494,13 +501,13 @@ cdef class BoundModel:
         raise NotImplementedError
 
     # Bring the weights that example i reads up to date, in rows of `row_size`: all
-    # weights, unless a model overrides it.
+    # weights, unless a model overrides this method.
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         weights.catch_up(0)
         return 0
 
-    # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0. d is
-    # cleared also if scale is zero: the next visit needs an empty change.
+    # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0. Even
+    # if scale is zero, d is cleared, as the next visit starts with an empty change.
     cdef int apply_change(self, Workspace ws, Py_ssize_t i, Weights weights,
                           double scale, double average) except -1 nogil:
         if scale != 0.0:
@@ -511,7 +518,7 @@ cdef class BoundModel:
                 self.touch(ws, i, weights)
         return self.clear(ws, i)
 
-    # Whether `gram_row` is cheap, as the example's Gram matrix is kept.
+    # Whether `gram_row` takes little time, as the example's Gram matrix is kept.
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 

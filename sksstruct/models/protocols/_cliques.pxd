@@ -11,7 +11,7 @@ cdef class Cliques:
     # factor of the scores of each clique
     cdef const double[::1] _factor
     cdef double[::1] _weights
-    # sums of messages over prefixes: all nodes but the last
+    # sums of messages to all nodes but the last, for all labelings of these nodes
     cdef double[::1] _prefix
 
     cdef double best(self, Py_ssize_t clique, const double* messages,

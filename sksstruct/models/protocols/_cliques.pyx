@@ -1,7 +1,7 @@
 """Factors of three and more variables, for training by dual decomposition.
 
 All cliques of a kind score their outcomes by one table of weights, with an entry for
-each outcome: they are indicator factors, multiplied by a number of their example.
+each outcome: they are indicator factors, multiplied by a factor of their example.
 Outcome (a, b, c) is the entry (a K + b) K + c.
 """
 
@@ -33,7 +33,7 @@ cdef class Cliques:
             raise ValueError(
                 f"cliques of {max(orders)} nodes have {max(sizes)} labelings, too many "
                 "for a table: use cliques of fewer nodes")
-        # sorted by example: cliques of all kinds of an example are consecutive
+        # sorted by example, so that the cliques of an example are consecutive
         kind = np.repeat(np.arange(len(kinds)), [len(rows) for rows in kinds])
         example = np.concatenate(examples).astype(np.intp)
         order = np.argsort(example, kind="stable")
@@ -78,7 +78,7 @@ cdef class Cliques:
         return float((self.factors[:self.n_cliques] ** 2).max(initial=0.0))
 
     def signature(self):
-        """Return the structure that must agree for a state of other cliques to fit."""
+        """Return arrays that are equal if a saved state of other cliques fits these."""
         return (self.first_clique.tobytes(), self.first_node.tobytes(),
                 self.scopes.tobytes(), self.first_weight.tobytes())
 
@@ -104,15 +104,15 @@ cdef class Cliques:
 
     cdef double best(self, Py_ssize_t clique, const double* messages,
                      Py_ssize_t* entry) noexcept nogil:
-        """Find the best outcome under messages to all labels; return its value."""
+        """Write the best outcome under messages to all labels; return its value."""
         cdef Py_ssize_t order = self._first_node[clique + 1] - self._first_node[clique]
         cdef Py_ssize_t K = self.n_labels, n = 1, a, b, j
         cdef double* prefix = &self._prefix[0]
         cdef const double* table = &self._weights[self._first_weight[clique]]
         cdef const double* last = messages + (order - 1) * K
         cdef double head, value, most = -INFINITY, factor = self._factor[clique]
-        # sums of the messages to all nodes but the last, node by node; from the end, so
-        # that no sum is overwritten before it is read
+        # sums of the messages to all nodes but the last: each node extends the list of
+        # sums, from its end, so that no sum is overwritten before it is read
         prefix[0] = 0.0
         for j in range(order - 1):
             for a in range(n - 1, -1, -1):

@@ -5,11 +5,11 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 cdef struct DualStep:
     # Results of a step from mu_i to mu_i'; notation: see `_entropy_dual.pyx`.
-    double linear       # <theta_i, mu_i' - mu_i>, the loss included
-    double slope        # the same minus mu <eta_i, mu_i' - mu_i>
+    double linear       # <theta_i, mu_i' - mu_i>, with the loss in theta_i
+    double slope        # `linear` minus mu <eta_i, mu_i' - mu_i>
     double loss         # L_i(mu_i')
     double entropy      # mu H(mu_i')
-    double wrong        # share of mu_i' on wrong labels
+    double wrong        # sum of the probabilities of wrong labels under mu_i'
 
 
 cdef class EntropyDual:
@@ -21,12 +21,13 @@ cdef class EntropyDual:
     cdef double[::1] _losses, _entropies
     cdef uint8_t[::1] _begun
     cdef float* _natural
-    # stored means, number of parameters with room for means, and examples with means
+    # stored means and flags; number of parameters that have space for means; flags of
+    # examples with means
     cdef tuple _stored
     cdef double* _means
     cdef Py_ssize_t _room
     cdef uint8_t[::1] _has_means
-    # means found last for an example without room, and its number; -1: no example
+    # means that were found last for an example without space; its number, or -1
     cdef double* _last_means
     cdef Py_ssize_t _last_example
     # first parameter of each example
@@ -84,7 +85,7 @@ ctypedef fused score:
 cdef inline double inner(Py_ssize_t n, const score* scores,
                          const double* means) noexcept nogil:
     """Return <scores, means>; a score of -inf times a mean of zero is zero."""
-    # four sums, whose additions do not wait for each other; no branches
+    # four sums, as additions to one sum wait for each other; no branches
     cdef double[4] totals = [0.0, 0.0, 0.0, 0.0]
     cdef Py_ssize_t full = n - n % 4, k, j
     for k in range(0, full, 4):

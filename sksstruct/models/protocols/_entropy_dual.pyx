@@ -13,13 +13,14 @@ primal and dual is a sum of block gaps, each a Kullback-Leibler divergence:
     gap_i = p_i mu KL(mu_i | distribution with the potentials theta_i / mu)
 
 Every mu_i belongs to a Gibbs distribution with natural parameters eta_i. Both have the
-layout of potentials, first of single labels, the nodes, and then of pairs of labels,
-with one table for all positions: tables of single positions would take too much memory.
+layout of potentials: parameters of single labels, called nodes, and then of pairs of
+labels, with one table for all positions, as tables of all positions would take too much
+memory.
 H(mu_i) is log Z(eta_i) - <eta_i, mu_i>. At first mu_i is mu_i(y_i), for which eta_i is
 infinite.
 
 Each step rounds eta_i to single precision before the oracle finds its means in double
-precision. So D is the dual value of the stored eta_i, and needs no margin for rounding.
+precision. So D is the dual value of the stored eta_i, without any rounding errors.
 The mu_i follow from the eta_i, bit for bit. If examples are small, the mu_i of the
 first examples are stored, up to `KEPT_BYTES`; the oracle finds the remaining mu_i
 again. If examples are large, none is stored: reading and writing mu_i would take as
@@ -74,9 +75,10 @@ def dual_bytes(model):
 cdef class EntropyDual:
     """The dual variables of all examples of a bound model.
 
-    A subclass defines the number of parameters of an example (`sizes`), and the methods
-    after it. The methods that try a distribution write the change from mu_i into the
-    workspace, where `change_norm` and `apply_change` of the model read it.
+    A subclass defines `sizes`, the numbers of parameters of the examples, and the
+    methods after `sizes`. The methods that try a distribution write the change from
+    mu_i into the workspace, where `change_norm` and `apply_change` of the model read
+    it.
 
     Parameters
     ----------
@@ -176,7 +178,7 @@ cdef class EntropyDual:
         with nogil:
             for i in range(start, stop):
                 self.gap(ws, i, &losses[i], &gaps[i])
-                # rounding errors at the optimum of a block
+                # gaps below zero are rounding errors
                 if gaps[i] < 0.0:
                     gaps[i] = 0.0
 
@@ -189,7 +191,8 @@ cdef class EntropyDual:
         return self._first[i + 1] <= self._room
 
     cdef const double* means(self, Workspace ws, Py_ssize_t i) except NULL nogil:
-        """Return mu_i of a loaded example; overwrites the trial if mu_i has no room."""
+        """Return mu_i of a loaded example; overwrites the trial unless mu_i is stored.
+        """
         cdef const float* natural = self._natural + self._first[i]
         cdef double* means = self._last_means
         cdef Py_ssize_t k
@@ -220,9 +223,9 @@ cdef class EntropyDual:
     cdef int begin(self, Workspace ws, Py_ssize_t i, double advantage,
                    DualStep* out) except -1 nogil:
         """Try the distribution of the loaded potentials plus an advantage of every
-        observed label; for mean parameters without finite natural parameters."""
-        # without the advantage the first steps are too long: at large weights, each
-        # step of an example would undo most of the progress on other examples
+        observed label; for examples whose eta_i is infinite."""
+        # without the advantage the first steps are too long: at large weights, a step
+        # on an example would undo most of the progress on other examples
         cdef const double* means = self.means(ws, i)
         memcpy(self._tried, self._loaded, self._size(i) * sizeof(double))
         self._favor(i, self._tried, advantage)
@@ -301,9 +304,9 @@ cdef class EntropyDual:
         cdef const double* means
         self.load(ws, i)
         means = self.means(ws, i)
-        # the costs may differ from the problem that the state is from
+        # the costs may differ from those of the problem whose state was loaded
         self._losses[i] = self.loss(i, means)
-        # no trial is pending, so that its means are free scratch
+        # no trial waits for `accept`, so that the means of the trial are unused
         self.observe(i, self._tried_means)
         return self._prepare(ws, i, means, self._tried_means)
 
@@ -316,8 +319,8 @@ cdef class EntropyDual:
         self.load(ws, i)
         means = self.means(ws, i)
         log_partition = self.log_partition(ws, i)
-        # the constant part of the loss is in both terms, and cancels; no trial is
-        # pending, so that its means are free scratch
+        # the constant part of the loss is in both terms, and cancels; no trial waits
+        # for `accept`, so that the means of the trial are unused
         self.observe(i, self._tried_means)
         loss[0] = self.mu * (log_partition - inner(
             self._size(i), self._loaded, self._tried_means))
@@ -343,11 +346,10 @@ cdef class EntropyDual:
         return 0
 
     cdef double _wrong(self, Py_ssize_t i, const double* means) except? -1 nogil:
-        """Return the share of means on labels that were not observed."""
+        """Return the sum over nodes of the probability of a wrong label."""
         cdef Py_ssize_t n_keys = self.observed_keys(i), nodes = self.n_nodes(i), k
         cdef double total = 0.0
-        # nodes only: entries that several parts share have no share of a single
-        # labeling
+        # only nodes: the mean of an entry that several parts share is no probability
         for k in range(n_keys):
             if self._keys[k] < nodes:
                 total += 1.0 - means[self._keys[k]]
@@ -357,13 +359,14 @@ cdef class EntropyDual:
 
     cdef int _prepare(self, Workspace ws, Py_ssize_t i, const double* new,
                       const double* old) except -1 nogil:
-        """Write a difference of means to the workspace, as its prepared change."""
+        """Add a difference of means to the change of mean parameters in the workspace.
+        """
         cdef Py_ssize_t k
         for k in range(self._size(i)):
             self._change[k] = new[k] - old[k]
         return self.add_change(ws, i)
 
-    # ---- what subclasses define ----
+    # ---- methods that subclasses define ----
 
     def sizes(self):
         """Return the number of parameters of each example."""
@@ -390,7 +393,7 @@ cdef class EntropyDual:
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         raise NotImplementedError
 
-    # The next two methods are for parameters whose numbers are keys of labelings.
+    # The next two methods assume that the index of a parameter is its key.
 
     # Write mu_i(y_i).
     cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
@@ -401,6 +404,6 @@ cdef class EntropyDual:
             means[self._keys[k]] += 1.0
         return 0
 
-    # Add `_change` to the change that the workspace prepares.
+    # Add `_change` to the change of mean parameters in the workspace.
     cdef int add_change(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         return self.model.add_means(ws, i, self._change)

@@ -26,7 +26,8 @@ cdef class FactorModel:
     cdef readonly bint constrained
     # number of scores that oracles, `label_scores` and `pair_scores` have read
     cdef readonly int64_t visited
-    # the variables and pairs of example i are first[i] to first[i + 1] - 1
+    # the variables of example i are first_variable[i] to first_variable[i + 1] - 1, and
+    # its pairs are first_pair[i] to first_pair[i + 1] - 1
     cdef readonly object example_weights, first_variable, first_pair, pairs, y_true
     cdef const double[::1] _example_weights
     cdef const Py_ssize_t[::1] _first_variable, _first_pair

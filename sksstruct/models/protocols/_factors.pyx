@@ -13,8 +13,8 @@ outcomes, and adds weight to outcomes. The loss is Hamming's: a wrong label cost
 `_cost` of its variable, which `find_label` includes and scores do not.
 
 Outcomes of pairs, and labels of variables, may be forbidden. In a model with forbidden
-outcomes, the pairs form trees: each pair leads to a new variable, from the variable
-that it shares with an earlier pair or from another new one (`_feasible_joint.pyx`).
+outcomes, the pairs form trees: each pair has a variable that no earlier pair has, and
+its other variable is of an earlier pair or new, too (`_feasible_joint.pyx`).
 
 A model for `GDMM` is a subclass of `FactorModel`, or of `BinaryFactorModel` if every
 label is on or off and Algorithm 3 searches among many pairs.
@@ -28,7 +28,7 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
 def feature_weights(n_features, n_labels, by_feature):
-    """Allocate zero weights of inner-product factors, in the order that steps use.
+    """Allocate zero weights of inner-product factors, in the order of memory accesses.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ cdef class FactorModel:
     read: a measure of time that does not depend on the machine.
     """
 
-    # Factors of three and more variables, a `Cliques`; None without any.
+    # Factors of three and more variables, a `Cliques`; None if there are none.
     cliques = None
 
     def set_factors(self, first_variable, first_pair, pairs, y_true, costs,
                     example_weights, Py_ssize_t n_labels):
         """Set variables, pairs of them, observed labels and their costs."""
-        # arrays for callers in Python, beside the memoryviews for kernels
+        # arrays for callers in Python; the memoryviews are for kernels
         self.first_variable = np.ascontiguousarray(first_variable, dtype=np.intp)
         self.first_pair = np.ascontiguousarray(first_pair, dtype=np.intp)
         self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
@@ -102,7 +102,7 @@ cdef class FactorModel:
         return float(self.example_weights @ costs)
 
     def set_partition(self, n_parts):
-        """Divide the labels into about n_parts parts for `find_label` (21).
+        """Divide the labels into about n_parts parts for `find_label`, equation (21).
 
         Returns
         -------
@@ -116,7 +116,7 @@ cdef class FactorModel:
         raise NotImplementedError
 
     def work_of_maxima(self):
-        """Return the number of scores that `maxima` reads, about."""
+        """Return about the number of scores that `maxima` reads."""
         return self.n_variables * self.n_labels
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
@@ -129,7 +129,7 @@ cdef class FactorModel:
         weights : ndarray
             Flat weights.
         n_jobs : int, default=None
-            Threads.
+            Number of threads.
         multipliers : callable, default=None
             Returns the multipliers of the constraints between pairs and variables,
             which make an upper bound tight; see the solver's `_multipliers.pyx`.
@@ -208,7 +208,7 @@ cdef class BinaryFactorModel:
     cliques, pair_norm, loopy, constrained = None, 1.0, False, False
 
     def set_factors(self, pairs, y_true, example_weights, double scaling):
-        """Set pairs, observed labels (n_examples, n_labels), and their weights."""
+        """Set pairs, observed labels (n_examples, n_labels), and example weights."""
         self.example_weights = np.ascontiguousarray(example_weights, dtype=np.float64)
         self._example_weights = self.example_weights
         self._y_true = np.ascontiguousarray(y_true, dtype=np.uint8)
@@ -233,13 +233,16 @@ cdef class BinaryFactorModel:
         raise NotImplementedError
 
     def loss_at_zero(self):
-        """Return the objective at w = 0: all labels may be wrong."""
+        """Return the objective at w = 0, where all labels may be wrong."""
         # both states of a label score zero, and the wrong one costs one
         return float(self.example_weights.sum() * self.n_labels)
 
     def work_of_maxima(self):
-        """Return the number of scores that the objective reads: four per pair."""
-        # a minimum cut, in a graph of twice the labels and pairs, with arcs both ways
+        """Return the number of scores that the objective reads: four per label and
+        pair.
+        """
+        # a minimum cut in a graph with two nodes per label and two edges per pair,
+        # which have an arc in each direction
         return 4 * self.n_examples * (self.n_labels + self.n_pairs)
 
     def pair_weights(self):
@@ -251,7 +254,7 @@ cdef class BinaryFactorModel:
                           double* scores) except -1 nogil:
         """Write the scores <w_j, x_i> of the labels low <= j < high.
 
-        Writes whole vectors, which may be up to seven scores more.
+        Writes whole SIMD vectors, that is, up to seven more scores.
         """
         raise NotImplementedError
 

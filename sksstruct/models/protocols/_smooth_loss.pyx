@@ -36,7 +36,7 @@ cdef class SmoothLoss:
         Whether the loss is convex. If not, the expected mean parameters are not dual
         variables.
     nonsmooth : bool
-        Whether the smooth loss serves to minimize the structured hinge itself.
+        Whether the structured hinge itself is minimized by means of the smooth loss.
     unpenalized : ndarray of int or None
         Flat weights without a penalty, if there are any. Such a loss has a method
         ``dual_value(w, alpha)``, which returns a lower bound of the optimum.
@@ -73,7 +73,7 @@ cdef class SmoothLoss:
         gradient : ndarray of shape (n_weights,)
             Overwritten.
         n_jobs : int, default=None
-            Threads; the result is the same for any number.
+            Number of threads, which does not change the result.
 
         Returns
         -------
@@ -90,8 +90,8 @@ cdef class SmoothLoss:
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    # d = E mu_i at `scale` times the workspace's weights, minus E mu_i at the anchor,
-    # or minus mu_i(y_i): prepares this change in the workspace.
+    # d = E mu_i at `scale` times the workspace's weights, minus E mu_i at the anchor
+    # or, if not `anchored`, minus mu_i(y_i): adds this change to the workspace.
     cdef int mean_change(self, Workspace ws, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
         raise NotImplementedError

@@ -24,8 +24,8 @@ from sksstruct.utils._memory cimport reserve
 
 
 cdef struct Mixture:
-    # labelings with a share, (count, size), and their shares; number of labelings that
-    # were found, and their least share
+    # the labelings that have a share, (count, size), and their shares; number of
+    # labelings that were found, and the least share of these
     Py_ssize_t count, n_found
     double least
     int32_t* labelings
@@ -46,7 +46,7 @@ cdef class TopKHinge(SmoothLoss):
     """
 
     cdef readonly Py_ssize_t k
-    # values of the k best labelings, in two copies, and the mixture of them
+    # values of the k best labelings, in two copies, and their mixture
     cdef double* _values
     cdef Py_ssize_t _value_capacity
     cdef Mixture _mixture

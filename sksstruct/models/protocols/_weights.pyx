@@ -134,7 +134,7 @@ cdef class Weights:
             self.truncate(0, self.size)
 
     cdef void touch(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-        """Note that v was changed for first <= k < first + count."""
+        """Truncate and mark weights first <= k < first + count, whose v was changed."""
         cdef size_t row, last
         if self._truncates:
             self.truncate(first, count)
@@ -144,7 +144,7 @@ cdef class Weights:
             memset(self._marks + row, 1, last - row + 1)
 
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-        """Update w to v for first <= k < first + count; w and v must differ."""
+        """Update w to v for first <= k < first + count; w and v are separate arrays."""
         cdef Py_ssize_t k
         cdef double value, size, before = 0.0, after = 0.0
         if self._lower != NULL:
@@ -232,7 +232,8 @@ cdef class LazyWeights(Weights):
         cdef double behind = self.total - self._last[row]
         # a row that is read again before the next step is up to date
         if behind != 0.0 and (self._n_rows == 1 or last - first < self._row_size):
-            # one row of all weights, or the shorter last row, may be no whole vectors
+            # a single row of all weights, or a shorter last row, may not fill whole
+            # SIMD vectors
             for k in range(first, last):
                 self._v[k] += behind * self._direction[k]
         elif behind != 0.0:

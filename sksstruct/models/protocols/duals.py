@@ -1,4 +1,4 @@
-"""Duals as solvers see them: a vector to project on, or single variables to visit."""
+"""Protocols of duals: one vector with a projection, or single variables to visit."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class DualSpace:
     center : ndarray
         The point x with w(x) = 0.
     cost : int
-        Cost of a product of features and weights, in oracle calls.
+        Cost of a product of features and weights, relative to an oracle call.
     """
 
     def combine(self, x):
@@ -45,23 +45,22 @@ class DualSpace:
         """Return the dual without the variables that are likely to stay at a bound.
 
         Fixes variables at a bound whose slope points out of the set by more than a
-        margin.
-        Returns the space of the remaining variables, with x as its center, and their
-        indices;
-        None if variables depend on each other.
+        margin. Returns the space of the variables that are not fixed, with x as its
+        center, and the indices of these variables; None if variables depend on each
+        other.
         """
         return None
 
 
 class CoordinateDual:
-    """The dual of a penalty + a mean of losses, each of a margin linear in w.
+    """The dual of a penalty plus a mean of losses of margins that are linear in w.
 
     Attributes
     ----------
     w : ndarray
-        The weights at the dual variables.
+        The weights that belong to the dual variables.
     gap : float
-        An estimate of the duality gap, from the last pass; inf before the first.
+        An estimate of the duality gap, from the last pass; inf before the first pass.
     """
 
     gap = np.inf
@@ -87,7 +86,7 @@ class CoordinateDual:
         Returns
         -------
         changed : bool
-            Whether some examples were left out until now, as seemingly optimal.
+            Whether some examples had been left out, as they seemed optimal.
         """
         return False
 

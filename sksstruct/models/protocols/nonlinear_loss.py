@@ -6,9 +6,9 @@ from sksstruct.models.protocols.trainable import Trainable
 class NonlinearLoss(Trainable):
     """A mean loss h(g(w)) of scores g(w) that are not linear in the weights.
 
-    The loss is a sum over parts of the examples, each with a share of the weight. A
-    step
-    on a part takes the place of a visit of an example in other models.
+    The loss is a sum over parts of the examples, each with a share of the weight.
+    Solvers visit parts as they visit examples of other models. The convex model of the
+    loss is the loss of scores linearized at some weights.
 
     Attributes
     ----------
@@ -17,7 +17,7 @@ class NonlinearLoss(Trainable):
     shares : ndarray of shape (n_parts,)
         Total weight of the examples of each part; shares sum to one.
     nonsmooth : bool
-        Whether the loss is the hinge, which the convex model smoothes.
+        Whether the loss is the hinge, which is smoothed in the convex model.
     diameter : float
         D: smoothing by mu adds at most mu D to the mean loss.
     """
@@ -27,7 +27,7 @@ class NonlinearLoss(Trainable):
         raise NotImplementedError
 
     def box(self):
-        """Return bounds (lower, upper) of the flat weights for the oracles, or None."""
+        """Return bounds (lower, upper) of the flat weights that oracles need, or None."""
         raise NotImplementedError
 
     def value(self, w, n_jobs=None):
@@ -35,7 +35,7 @@ class NonlinearLoss(Trainable):
         raise NotImplementedError
 
     def linearize(self, w):
-        """Form the convex model, the loss of scores linearized at w."""
+        """Form the convex model at w."""
         raise NotImplementedError
 
     def set_smoothing(self, mu):
@@ -43,15 +43,19 @@ class NonlinearLoss(Trainable):
         raise NotImplementedError
 
     def value_and_gradient(self, w, n_jobs=None):
-        """Return the smoothed mean loss of the model and its gradient, the anchor of
-        parts."""
+        """Return the smoothed mean loss of the convex model, and its gradient.
+
+        The gradients of the parts become the anchor of `part_gradient`.
+        """
         raise NotImplementedError
 
     def part_gradient(self, number, w, anchored=True, n_jobs=None):
-        """Return the model's gradient on a part, minus the gradient at the anchor."""
+        """Return the convex model's gradient on a part.
+
+        If `anchored`, the part's gradient at the anchor is subtracted.
+        """
         raise NotImplementedError
 
     def true_gradient(self, number, w, n_jobs=None):
-        """Return the smoothed mean loss on a part, of the true scores, and its
-        gradient."""
+        """Return the smoothed mean loss of the true scores on a part, and its gradient."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The protocol of all models that solvers train: attributes beside the oracles."""
+"""The protocol of all models that solvers train, apart from oracles."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ class Trainable:
 
     `BoundModel` has the same attributes and defaults; it is compiled, so that it cannot
     derive from this class. All other models that solvers train derive from it: models
-    that wrap bound models, or have no labelings. Whatever else a solver needs comes
-    with an oracle: methods of `BoundModel`, or functions of `sksstruct.models.roles`.
+    that wrap bound models, or have no labelings. Oracles are methods of `BoundModel`,
+    or functions of `sksstruct.models.roles`.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Trainable:
     preferred_solver : str or None
         The solver for "auto", where it differs from the choice for all models.
     prefers_sums : bool
-        Whether smoothing that is given by name sums over all labelings.
+        Whether smoothing that a user requests by its name sums over all labelings.
     unknown : ndarray or None
         Whether each label was not observed.
     views_need_data : bool
