@@ -10,7 +10,7 @@ A model has these parts. To find where a line of code belongs, read one file of 
     roles                           losses, duals and factors, by the type of the model
 
 `sksstruct.losses` has task losses, which structures add to their potentials, and
-surrogates, which solvers minimize. `train` in `estimators/_train.py` puts all together.
+surrogates, which solvers minimize. `train` in `estimators/_train.py` connects them.
 Other folders are structures like multiclass; `chain` has its own kernel on the same
 rows and changes, and `python` and `scores` wrap code of users.
 

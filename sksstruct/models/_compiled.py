@@ -18,7 +18,7 @@ from sksstruct.utils.parallel import run_in_chunks
 
 
 class CompiledModel(Constrained, StructuredModel):
-    """A model with a bound form of its own.
+    """Base class of the compiled models of lists of inputs.
 
     Subclasses define ``_input(x, name)``, which checks an input, ``_output(x, y,
     name)``, which checks an output, and ``_learn(X, y, weight)``, which learns from
@@ -71,7 +71,7 @@ class CompiledModel(Constrained, StructuredModel):
             self.moments_ = ColumnMoments.of(self._rows(X), np.repeat(weight, sizes))
 
     def _at_scale(self, X):
-        """Checked inputs with centered and scaled features; needs all moments."""
+        """Checked inputs with centered and scaled features, once all parts were read."""
         if not self.follows_scale or self._with_rows is None:
             return X
         return self._with_rows(X, self._over_scale(self._rows(X)))
@@ -88,8 +88,9 @@ class CompiledModel(Constrained, StructuredModel):
     # ---- the bound model ----
 
     def _empty(self):
-        """The model bound to the smallest possible input, for the layout of the
-        weights."""
+        """The model bound to the smallest possible input, whose layout of weights is
+        used.
+        """
         return self._bound([self._smallest()], None, None)
 
     def _smallest(self):
@@ -101,7 +102,7 @@ class CompiledModel(Constrained, StructuredModel):
         self._settle()
 
     def _settle(self):
-        """Learn what depends on all data, after all parts were read."""
+        """Learn attributes that depend on all data, once all parts were read."""
         moments = vars(self).pop("moments_", None)
         if moments is not None:
             self._learn_scale(moments)
@@ -187,8 +188,8 @@ class CompiledModel(Constrained, StructuredModel):
 
     # ---- outputs that were observed in part, each a `Partial` ----
 
-    # Models without sums define ``_known_parts(X, y, weight)``, which returns labels
-    # that are known for certain, as examples of their own.
+    # Models without sums define ``_known_parts(X, y, weight)``, which returns the
+    # labels that are known for certain, as separate examples.
 
     # Reason in the error message if no labeling agrees with an output.
     _disagreement = "no labeling agrees with its known labels"
@@ -196,9 +197,8 @@ class CompiledModel(Constrained, StructuredModel):
     def _bind_partial(self, X, y, weight, known):
         """The model bound to examples, some of which were observed in part.
 
-        The hinge losses complete their labelings; the likelihood sums over all
-        labelings
-        that agree.
+        The hinge losses complete the labelings of these examples; the likelihood sums
+        over all labelings that agree with the observed parts.
         """
         free = self._bound(X, None, None, known=known)
         labelings = agreeing(free, y, self._disagreement)

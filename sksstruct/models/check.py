@@ -110,8 +110,7 @@ def check_model(
     if d is None:
         _complain(model, problems)
     weights = [np.zeros(d)]
-    # large weights, at which the loss hardly matters, and small ones, at which it
-    # decides
+    # large weights, whose scores exceed the loss, and small ones, whose scores do not
     for k in range(n_weights):
         w = rng.normal(size=d) * 10.0 ** -(k % 3)
         weights.append(_confine(model, X, y, w))

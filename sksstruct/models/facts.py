@@ -123,6 +123,6 @@ def same(one, two):
 
 
 def part_weight(sample_weight, n_examples):
-    """Weights of the examples of a part as given, and numbers of the positive ones."""
+    """Weights of a part's examples as given; numbers of examples of positive weight."""
     weight = check_weight(sample_weight, n_examples)
     return weight, np.flatnonzero(weight)

@@ -45,8 +45,9 @@ NODE_ALPHA = 1e-3
 def size_alpha(model, n_nodes, is_normalized, is_sum):
     """alpha="auto" for outputs of many nodes, without the factor of the scale.
 
-    Scores, and losses that are not divided, grow with the number of nodes: alpha is the
-    one that outputs of any size would have if features were divided by this number.
+    Scores, and losses that are not divided, grow with the number of nodes. With this
+    alpha, training is equivalent to training with features, and losses, that are
+    divided by the number of nodes.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def size_alpha(model, n_nodes, is_normalized, is_sum):
     n_nodes : float
         Mean number of nodes.
     is_normalized, is_sum : bool
-        Whether features are divided by it, and whether losses are not.
+        Whether features are divided by `n_nodes`, and whether losses are not divided.
     """
     size = 1.0 if is_normalized else n_nodes**2
     if model.is_likelihood:

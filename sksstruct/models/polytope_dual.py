@@ -3,8 +3,8 @@
 Saha et al. (2009), Appendix E.1 and E.3, with a clique tree of edges, and D(x) as in
 `DualSpace`. The variables of an example are p_i times its edge means, one table for
 each edge, and p_i times the node means of nodes without an edge: a class is such a
-node, and its polytope a simplex. The scores of every other node belong to the table of
-one of its edges: they are added to the rows of the table, or to its columns.
+node, and its polytope a simplex. For every other node, one of its edges is chosen, and
+the node's scores are added to the rows, or to the columns, of the table of this edge.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ class PolytopeDual(DualSpace):
     """Dual variables of nodes with the same labels, and of edges without a cycle.
 
     A subclass maps weights to scores of nodes and of pairs of labels, and changes of
-    their means back to weights.
+    the means of nodes and pairs to weights.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class PolytopeDual(DualSpace):
         Pairs of nodes, numbered among those of all examples.
     """
 
-    # the models that are too large for a projection, in the error message
+    # in the error message: examples that are too large for a projection
     too_large = "trees as large as these"
 
     def __init__(self, model, n_labels, costs, edges):
@@ -54,7 +54,7 @@ class PolytopeDual(DualSpace):
         self.observed = self._nodes(self.center)
 
     def _place_nodes(self, n_nodes, edges):
-        """Choose, for the scores of each node, the table of an edge and its side."""
+        """Choose for each node an edge whose table has its scores, and the node's side."""
         table, side = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.intp)
         for end in range(2):
             nodes = edges[:, end]
@@ -77,16 +77,15 @@ class PolytopeDual(DualSpace):
             return alone
         nodes = np.empty_like(self.losses)
         nodes[self.nodes[0]] = tables[self.tables[0]].sum(axis=2)
-        # most tables belong to their second node: all are summed, without a copy
+        # most tables have the scores of their second node: summing all avoids a copy
         nodes[self.nodes[1]] = tables.sum(axis=1)[self.tables[1]]
         nodes[self.alone] = alone
         return nodes
 
     def _scores(self, w):
-        """Scores of the labels of all nodes, and one table of all edges or one for
-        each.
+        """Scores of the labels of all nodes; a table for all edges or for each edge.
 
-        The first array is overwritten.
+        `slopes` overwrites the scores.
         """
         raise NotImplementedError
 
@@ -165,7 +164,7 @@ class ChainDual(PolytopeDual):
 
     def __init__(self, model):
         self.first, self.last = model.starts[:-1], model.starts[1:] - 1
-        # all positions except first ones are the right end of an edge
+        # every position but the first one of a sequence is the right end of an edge
         self.second = np.delete(np.arange(model.starts[-1]), self.first)
         edges = np.column_stack([self.second - 1, self.second])
         super().__init__(model, model.n_labels, model.costs, edges)
@@ -228,7 +227,7 @@ class ClassDual(PolytopeDual):
     Parameters
     ----------
     model : BoundTable
-        `Classes` with their data.
+        Model whose structure is `Classes`.
     """
 
     def __init__(self, model):
@@ -250,7 +249,7 @@ class ForestDual(PolytopeDual):
     Parameters
     ----------
     model : BoundTable
-        `Graphs` with their data.
+        Model whose structure is `Graphs`.
     """
 
     def __init__(self, model):

@@ -1,10 +1,11 @@
 """Losses, duals and factors of bound models, by the type of the model.
 
-A bound model is a layout of weights and a structure of labelings. Losses with a
-gradient, dual variables and factors are built on it, by the functions below, each
-registered for the types of models that have it, or of structures for models of tables.
-Bound models therefore import none of these. Models that wrap others register
-themselves. `BoundModel.oracles` lists the ones that a model has.
+A bound model is a layout of weights and a structure of labelings. The functions below
+build losses with a gradient, dual variables and factors on bound models. Each function
+is registered for types of models and, for models of tables, for types of structures:
+bound models need not import losses, duals or factors. Models that wrap other models
+register themselves. Names in quotes below, such as "exp", are names of oracles:
+`BoundModel.oracles` lists the oracles that a model has.
 """
 
 from functools import singledispatch, wraps
@@ -47,7 +48,7 @@ def _missing(what, model):
 
 
 def _of_structure(forms):
-    """Choose by the type of the structure of a model of tables."""
+    """Choose a dual or factors by the type of the structure of a model of tables."""
 
     def form(model):
         if type(model.structure) not in forms:
@@ -71,7 +72,7 @@ def smooth_loss(model, smoothing, nonsmooth=False):
     smoothing : SmoothedHinge
         Kind and strength of the smoothing, and the number of labelings.
     nonsmooth : bool, default=False
-        Whether this loss serves to minimize the hinge itself.
+        Whether the hinge itself is minimized, by means of this loss.
 
     Returns
     -------
@@ -184,8 +185,8 @@ def fits_entropy_dual(model, state, smoothing):
     -------
     fits : bool
     """
-    # other labels would not fit: duals are certain of their labels, which many steps
-    # would be needed to change
+    # duals of other labels are no useful start: at these, the new labels have
+    # probabilities near zero, which only many steps would change
     return (
         state.get("mu") == smoothing.mu
         and state.get("signature") == model.signature
@@ -195,7 +196,7 @@ def fits_entropy_dual(model, state, smoothing):
 
 @fits_entropy_dual.register(BoundChain)
 def _(model, state, smoothing):
-    # natural parameters and entropies depend on the features on pairs
+    # natural parameters, and their number, depend on the features on pairs
     pairs = model.pair_features
     return fits_entropy_dual.dispatch(object)(model, state, smoothing) and (
         pairs is None or pairs.same_as(state.get("pair_features"))

@@ -42,7 +42,8 @@ class RowsModel(ModelSpec):
         if len(keep) < n_samples:
             X, Y = X[keep], Y[keep]
         self._weigh(Y, weight)
-        # without the cost of errors of a class; a sample of weight two counts twice
+        # weights as given, without costs of classes; a sample of weight two counts
+        # twice
         given = check_weight(sample_weight, n_samples)[keep]
         self._total = float(given.sum())
         if self.follows_scale:
@@ -66,7 +67,7 @@ class RowsModel(ModelSpec):
         return np.ones(len(Y))
 
     def _weigh(self, Y, weight):
-        """Learn from the examples of positive weight, and their weights."""
+        """Learn from the examples of positive weight; the default does nothing."""
 
     def _checked_part(self, X, y, sample_weight):
         """A checked part of the data, and its weights as given."""

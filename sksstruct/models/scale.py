@@ -1,6 +1,7 @@
 """Sizes of features: norms of rows, and moments of columns.
 
-`alpha="auto"` follows the moments, as the offset of a column is no information.
+`alpha="auto"` follows variances, as a constant that is added to a column carries no
+information.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from scipy import sparse
 
 from sksstruct.utils._mixed import SPARSE_BELOW, MixedRows
 
-# Entries that are processed together.
+# Number of entries that are processed together.
 _BATCH = 2**20
 # A column whose range is above the median range by more than this factor has other
 # units than most columns, and counts as if it had the median range.
@@ -94,7 +95,7 @@ class ColumnMoments:
             total = float(share.sum())
             low, high = part.min(axis=0), part.max(axis=0)
             filled = _sum(share, part != 0.0)
-            # relative to the first row, so that a constant column has exactly no
+            # differences from the first row, so that a constant column has exactly no
             # variance
             shift = part[0].copy()
             part = part - shift
@@ -141,7 +142,7 @@ class ColumnMoments:
         return out
 
     def merge(self, other):
-        """The moments of the rows of both."""
+        """The moments of the rows of both objects."""
         if not self.n_rows or not other.n_rows:
             return self if self.n_rows else other
         total = self.total + other.total
@@ -160,11 +161,10 @@ class ColumnMoments:
         )
 
     def mean_square(self):
-        """Sum of the variances of the columns, without the effect of other units.
+        """Sum of the variances of the columns, of which some are rescaled.
 
         Columns whose range is more than ten times the median range have other units
-        than
-        most columns: their values count as if they had the median range.
+        than most columns: their values count as if they had the median range.
 
         Returns
         -------
@@ -194,14 +194,15 @@ class ColumnMoments:
     def centers(self):
         """Number that each column is centered by, or None if no column is centered.
 
-        Columns of an array of which half is not zero, and columns with an entry in each
-        row, are centered by their means. Other columns are not, so that no zero has to
-        be stored: as in kernels, arrays of few nonzeros count as sparse.
+        Columns of arrays of which more than half is not zero, and sparse columns with
+        an entry in each row, are centered by their means. Other columns are not
+        centered, as their zeros would have to be stored. Arrays with few nonzeros count
+        as sparse, as in kernels.
         """
         dense = self.is_dense
         if dense.any() and self.filled[dense].mean() < SPARSE_BELOW * self.total:
             dense = np.zeros_like(dense)
-        # the margin is for sums of weights in another order, which round differently
+        # a margin, as sums of weights in another order round differently
         least = np.where(dense, _FILLED, 1.0 - 1e-9) * self.total
         centers = np.where(self.filled >= least, self.mean, 0.0)
         return _rounded(centers) if centers.any() else None

@@ -1,4 +1,4 @@
-"""An estimator's view of a model: parameters, data in, attributes out."""
+"""Models as estimators use them: parameters, reading of data, fitted attributes."""
 
 import math
 from typing import ClassVar
@@ -16,7 +16,7 @@ FACTOR_OF_SQUARE = 0.1
 # alpha="auto" with hinge losses and many short sequences, before `alpha_factor`, which
 # is about 1 for texts.
 HINGE_ALPHA = 0.02
-# Sequences are few for their length if their number is less than so many times their
+# Sequences are few for their length if their number is less than this multiple of their
 # mean length; see `hinge_alpha`. Chosen on texts and series, also on parts of them.
 MANY_FOR_LENGTH = 50.0
 # alpha="auto" with the likelihood, in units of CRFsuite's c2, which is alpha n / 2.
@@ -24,7 +24,7 @@ LIKELIHOOD_C2 = 0.0075
 # alpha="auto" for X of one matrix with hinge losses: factor of the mean square of the
 # rows over their number.
 ROW_ALPHA = 0.5
-# Factor of the mean square, as above, with the likelihood.
+# As `ROW_ALPHA`, with the likelihood.
 ROW_LOG_ALPHA = 0.1
 # Least mean of squares for which floating-point numbers can follow the scale.
 _LEAST_SQUARE = 1e-300
@@ -69,7 +69,7 @@ def alpha_factor(mean_square):
             "alpha='auto' needs features whose squares are normal floating-point "
             "numbers; those of X are too small: multiply them, or give alpha"
         )
-    # a mean square of zero has no scale to follow
+    # features whose mean square is zero have no scale
     return FACTOR_OF_SQUARE * mean_square if mean_square else 1.0
 
 
@@ -92,7 +92,7 @@ class ModelSpec:
     _losses = LOSSES
     # Kinds of task losses that may replace the model's own loss.
     _task_losses: ClassVar[tuple[type, ...]] = ()
-    # The task loss that replaces it, or None.
+    # The task loss that replaces the model's own loss, or None.
     _task_loss = None
     # Parameters that are the cost of an error; None stands for a cost of 1.
     _loss_parameters: ClassVar[tuple[str, ...]] = ()
@@ -160,12 +160,12 @@ class ModelSpec:
         Returns
         -------
         examples : object
-            Examples of positive weight, as `_bind` takes them.
+            Examples of positive weight, the argument of `_bind`.
         """
         raise NotImplementedError
 
     def _bind(self, examples):
-        """The model bound to checked data, as solvers take it."""
+        """The model bound to checked data, for solvers."""
         raise NotImplementedError
 
     def _bind_part(self, examples, first, last):
@@ -181,7 +181,7 @@ class ModelSpec:
         return self._bind(tuple(rows_between(each, first, last) for each in examples))
 
     def _cannot_be_cut(self):
-        """The error of `_bind_part` for models that cannot be cut."""
+        """The error of `_bind_part` for models that cannot be cut into blocks."""
         return ValueError(
             f"this {type(self).__name__} cannot be cut into blocks of examples, as "
             "solver='partitioned' needs: it has a score function, or completes labels "
@@ -196,7 +196,7 @@ class ModelSpec:
         Parameters
         ----------
         X, y, sample_weight : objects
-            The part, as `fit` takes all data.
+            A part of the arguments of `fit`.
         number : int
             Number of the part.
 
@@ -225,7 +225,7 @@ class ModelSpec:
 
     @property
     def _looks_twice(self):
-        """Whether parts contribute more by `_facts_seen`, once labels are known."""
+        """Whether `_facts_seen` reads all parts again, once labels are known."""
         return False
 
     def _facts_seen(self, X, y, sample_weight):
@@ -257,7 +257,7 @@ class ModelSpec:
         weights : ndarray
             Flat weights.
         views : dict of ndarray, default=None
-            The weights as named blocks, where the layout is not the model's own.
+            The weights as named blocks, if the layout is not the model's own.
 
         Returns
         -------
@@ -272,8 +272,8 @@ class ModelSpec:
     is_likelihood = False
     # Share of the positions without the commonest label.
     share_of_others_ = 1.0
-    # Result of `ColumnMoments.mean_square` for the rows of features; zero, for no
-    # scale, in models without rows.
+    # Result of `ColumnMoments.mean_square` for the rows of features; zero in models
+    # without rows, which have no scale to follow.
     mean_square_ = 0.0
     # Numbers subtracted from the columns of features in training, or None.
     centers_ = None
@@ -289,8 +289,7 @@ class ModelSpec:
     def intercept_scaling_(self) -> float:
         """The value of constant features, such as the feature of a bias.
 
-        In training constant features are one; other features are divided by the
-        scaling,
+        In training constant features are one; other features are divided by this value,
         and alpha by its square.
         """
         return math.sqrt(alpha_factor(self.mean_square_))

@@ -59,13 +59,14 @@ class StructuredModel(ModelSpec, BaseEstimator):
     [1, 2]
     """
 
-    # Whether X is one 2-D array with a row for each example, and y has an entry for
-    # each.
+    # Whether X is one 2-D array with a row for each example, and y is an array with an
+    # entry for each example.
     is_flat = False
     # The reason in error messages why an oracle is missing.
     _oracle_note: ClassVar[str | None] = None
-    # Rules of `Facts` for merging learned attributes of parts; "equal" unless given. A
-    # "mean" is over examples. None: the model cannot learn from parts.
+    # Rules by which `Facts` merges the learned attributes of parts: "equal" for all
+    # attributes that are not listed; "mean" is the mean over examples. None: the model
+    # cannot learn from parts.
     _from_parts: ClassVar[dict[str, Any] | None] = {}
     # The estimator's parameter class_weight, for flat models.
     _class_weight = None
@@ -75,7 +76,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
     _score_function = None
 
     def _own_units(self, weights):
-        """A copy of flat weights, in the units of features as given."""
+        """A copy of flat weights, for features that are neither scaled nor centered."""
         return weights.copy()
 
     def prepare(self, X: Any, Y: Any) -> None:
@@ -193,7 +194,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
     def loss_augmented_topk(self, x: Any, y: Any, w: np.ndarray, k: int) -> list:
         """The k outputs of highest sum of score and loss; optional.
 
-        `sksstruct.solvers.Casimir` needs it, to train on the hinge smoothed by l2.
+        `sksstruct.solvers.Casimir` needs this method to train on the hinge smoothed by
+        l2.
 
         Parameters
         ----------
@@ -274,11 +276,11 @@ class StructuredModel(ModelSpec, BaseEstimator):
         return *self._learn_from(X, y, weight), weight
 
     def _pairs(self, X, y):
-        """Inputs and outputs of equal number, in the form of `_chosen`."""
+        """Inputs and outputs, equally many, of which `_chosen` selects entries."""
         return as_pairs(X, y)
 
     def _weights_of(self, X, y, sample_weight):
-        """Weights as given; zero for examples without parts, if these are allowed."""
+        """Weights as given; zero for examples without parts, if the model allows them."""
         return sample_weight
 
     def _chosen(self, examples, numbers):
@@ -286,7 +288,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         return [examples[i] for i in numbers]
 
     def _learn_from(self, X, y, weight):
-        """Learn from the data; return inputs and outputs as `_bind` takes them."""
+        """Learn from the data; return inputs and outputs for `_bind`."""
         self.prepare(X, y)
         return X, y
 

@@ -27,7 +27,7 @@ class NonlinearLoss(Trainable):
         raise NotImplementedError
 
     def box(self):
-        """Return bounds (lower, upper) of the flat weights that oracles need, or None."""
+        """Return bounds (lower, upper) of flat weights that oracles need, or None."""
         raise NotImplementedError
 
     def value(self, w, n_jobs=None):
@@ -57,5 +57,5 @@ class NonlinearLoss(Trainable):
         raise NotImplementedError
 
     def true_gradient(self, number, w, n_jobs=None):
-        """Return the smoothed mean loss of the true scores on a part, and its gradient."""
+        """Return the smoothed loss of the true scores on a part, and its gradient."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Semi-Markov chains: segments with labels, lengths and features of their own.
+"""Semi-Markov chains: segments with labels, lengths and features.
 
 `segments.py` is the model, with mixins for lengths (`lengths.py`) and outputs
 (`outputs.py`). Outputs of any form (`forms.py`: labels, tags or lists of segments)

@@ -62,7 +62,7 @@ cdef inline Py_ssize_t role_of(const Segment* segment, Py_ssize_t t) noexcept no
     return END if t == segment.stop - 1 else INSIDE
 
 
-# final: spares a virtual call for every segment of a labeling
+# a final class has no virtual calls, which would be made for every segment
 @cython.final
 cdef class SegmentSequences(Structure):
     """Segmentations of sequences, which `segment_sequences` sets up."""
@@ -70,16 +70,16 @@ cdef class SegmentSequences(Structure):
     oracles = ("max", "topk", "exp")
     cdef readonly Py_ssize_t n_labels, ld, n_roles, max_length
     cdef readonly bint by_segment, repeats
-    # size of the copied tables: lengths twice and transitions, with forbidden entries
-    # at -inf, and the largest lengths
+    # number of entries of the copied tables: lengths (inner and at boundaries) and
+    # transitions, with -inf for forbidden entries, and the largest lengths
     cdef Py_ssize_t _copied
-    # the arrays that the pointers point into; NULL if there is no array
+    # arrays whose addresses are stored below; an address is NULL without its array
     cdef object _buffers
     cdef const double* _forbidden
     # largest length with a row in each example, and scores of labels of longer segments
     cdef const Py_ssize_t* _reach
     cdef const double* _tail
-    # scores of lengths at boundaries, NULL if they are as inside
+    # 0 or -inf for lengths at boundaries; NULL if they are allowed as in other segments
     cdef const double* _at_boundary
     cdef const int32_t* _longest
     cdef const int8_t* _counted
@@ -121,13 +121,13 @@ cdef class SegmentSequences(Structure):
             self._span_start = const_int32s(span_start)
             self._spans_of = const_intps(spans_of)
         self.meaning = arrays.meaning
-        # scratch follows the copies; all sizes are tried, as the longest sequence need
-        # not take the most memory
+        # scratch follows the copies; all sizes are tried, as a sequence that is not the
+        # longest may need the most memory
         for size, reach in arrays.lengths:
             one = self._empty(size, reach)
             self.memory_size = max(
                 self.memory_size,
-                # a span has its scores, and two numbers for its place
+                # for each span its scores, and two numbers that locate it
                 self._copied + arrays.most_spans * (self.ld + 2)
                 + max(best_scratch(&one), sums_scratch(&one)))
 
@@ -202,8 +202,8 @@ cdef class SegmentSequences(Structure):
 
     cdef double* _mask_lengths(self, const double* lengths, const double* forbidden,
                                double* memory, const Segments* out) noexcept nogil:
-        """Write masked scores of lengths and the tail; return the end of the memory
-        used."""
+        """Write masked scores of lengths and of the tail to memory; return their end.
+        """
         cdef Py_ssize_t k, cells = out.max_length * self.ld
         for k in range(cells):
             memory[k] = lengths[k] + forbidden[k]
@@ -263,7 +263,8 @@ cdef class SegmentSequences(Structure):
             over = max(segment.stop - start - self._reach[i], 0)
             keys[count] = <int32_t> (
                 lengths + (segment.stop - start - over - 1) * ld + segment.label)
-            # row `before`, or after the rows of all labels the row of the first segment
+            # the row of the label before; the first segment has the row that follows
+            # the rows of all labels
             keys[count + 1] = <int32_t> (
                 transitions + (before if start else self.n_labels) * ld + segment.label)
             count += 2
@@ -283,7 +284,7 @@ cdef class SegmentSequences(Structure):
 
     cdef inline int32_t _node_key(self, const Segment* segment,
                                   Py_ssize_t t) noexcept nogil:
-        """Return the key of a position of a segment."""
+        """Return the index in theta of the node entry of a position of a segment."""
         cdef Py_ssize_t role = role_of(segment, t) if self.n_roles == 4 else 0
         return <int32_t> ((t * self.n_roles + role) * self.ld + segment.label)
 
@@ -298,10 +299,11 @@ cdef class SegmentSequences(Structure):
         cdef double* spans = lengths + self._n_lengths(i) * self.ld
         cdef Segment segment
         if self.by_segment:
-            # a wrong segment costs; a right one gets no cost, and is not missed: twice
-            # the cost
+            # every segment gets the cost of a wrong one; the observed segment subtracts
+            # it twice, as it is neither wrong nor missed
             for length in range(self._n_lengths(i)):
-                # rows of the tail add to the longest length, which has the cost already
+                # rows of the tail add to the score of the largest length, which
+                # includes the cost
                 for label in range(
                         self.n_labels if length % self._n_inner(i) < self._reach[i]
                         else 0):
@@ -411,7 +413,10 @@ cdef class SegmentSequences(Structure):
         return out
 
     def probabilities(self, Py_ssize_t i, theta, segments, out):
-        """Write the probability of each segment, in rows (start, stop, label)."""
+        """Write the probability of each segment to `out`.
+
+        The rows of `segments` are (start, stop, label).
+        """
         cdef Potentials at
         cdef Segments scores
         cdef SegmentSums sums

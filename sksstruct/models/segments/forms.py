@@ -25,7 +25,7 @@ LETTERS = {"BIO": "BIIB", "IOBES": "BIES", "BILOU": "BILU"}
 
 @dataclass
 class Segments:
-    """Segments of many sequences in order, without the outside.
+    """Segments of many sequences in order; other positions are outside.
 
     Parameters
     ----------
@@ -158,14 +158,12 @@ class Outputs:
         return np.diff(unknown[self.offsets]) > 0
 
     def _joined(self, codes):
-        """Codes of positions, where an unknown position continues the segment before
-        it.
+        """Codes of positions, where unknown positions continue the segment before them.
 
-        Lengths are learned from the resulting segments, which must not be too short. A
-        set,
-        which may lack the label before it, is -1, and so are unknown positions after
-        it.
-        not have the label, is -1, as is what follows it.
+        Lengths are learned from the resulting segments, which are as long as possible.
+        A set of labels, which may lack the label before it, has the code -1, and so
+        have unknown positions after a set. Unknown positions at the start of a sequence
+        belong to its first segment.
         """
         codes = np.where(self.known, codes, -1)
         fixed = self.known.copy()
@@ -182,7 +180,7 @@ class Outputs:
         return codes
 
     def segments(self, form):
-        """Segments of outputs of a form, without unknown positions."""
+        """Segments of the outputs; raises an error if they have another form."""
         if (self.listed is None) == (form == "segments") and self.offsets[-1]:
             other = "(start, stop, label)" if form == "segments" else form
             raise ValueError(f"y must be lists of {other}, as in fit")
@@ -273,7 +271,7 @@ def read_segments(y, form, lengths, name="y"):
 
 
 def _listed(y, lengths, name):
-    """Segments of lists, which are checked."""
+    """Check lists of segments; return the segments in one object."""
     rows, labels, offsets = [], {}, np.cumsum(lengths) - lengths
     for i, each in enumerate(y):
         for start, stop, label in ordered(each, lengths[i], f"{name}[{i}]"):

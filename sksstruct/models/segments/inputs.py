@@ -107,7 +107,7 @@ class SegmentInputs(Sequence):
 
     @property
     def n_span_features(self):
-        """Number of features of spans; 0 without any."""
+        """Number of features of spans; 0 if no sequence has spans."""
         return 0 if self.features is None else self.features.shape[1]
 
     def bound_spans(self, n_features, observed=None):

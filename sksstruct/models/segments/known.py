@@ -2,7 +2,7 @@
 
 A segmentation agrees with a tag if the position has the tag's role in a segment of the
 tag's label: in BIO, B- is the first position of a segment of any length, and I- a later
-one. An unknown position may be in any segment, also in one with known positions.
+position. An unknown position may be in any segment, also in a segment of known ones.
 """
 
 from collections.abc import Hashable

@@ -13,15 +13,14 @@ NO_LIMIT = np.iinfo(np.int32).max
 
 
 class SegmentLengths:
-    """Lengths of the segments of a `SegmentModel`, from its parameters."""
+    """Methods of `SegmentModel` for the lengths that segments may have."""
 
     def _limits(self, name, default):
-        """Limits of the length for each label; the outside, if any, comes first, with
-        1."""
+        """Limits of the lengths of each label; the outside, if any, is first, with 1."""
         given, labels = getattr(self, name), self.classes_.tolist()
         if isinstance(given, dict):
             unknown = [label for label in given if label not in labels]
-            # as with class_weight, a fold may lack some labels of the dict
+            # as for class_weight, training data may lack some labels of the dict
             if unknown and not set(labels) <= set(given):
                 raise ValueError(
                     f"{name} names {unknown[0]!r:.80}, which is not a label of y: "
@@ -66,7 +65,7 @@ class SegmentLengths:
         return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
     def _at_boundary(self, size):
-        """Allowed lengths of the first and the last segment; None if all are alike."""
+        """Allowed lengths of the first and last segment; None: those of all segments."""
         if self.boundary_lengths == "same":
             return None
         lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
@@ -75,7 +74,7 @@ class SegmentLengths:
 
     @property
     def _n_single_lengths(self):
-        """Number of lengths with a weight of their own."""
+        """Number of lengths, from 1 on, of which each has its own weight."""
         if self.length_features == "auto":
             return 8 if self.outside_ else 64
         return self.length_features
@@ -86,7 +85,7 @@ class SegmentLengths:
         return bool((self.longest_ == NO_LIMIT).any())
 
     def _reach(self, sizes, spans):
-        """Largest length with a row in the table of each sequence.
+        """Largest length in each sequence that has its own row in the table.
 
         Without a limit, scores of longer segments are the score of this length plus
         scores of further positions. No longer length may be allowed or forbidden

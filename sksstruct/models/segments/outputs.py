@@ -21,7 +21,7 @@ from sksstruct.utils.validation import LabelEncoder, check_weight
 
 
 class SegmentOutputs:
-    """Outputs of a `SegmentModel`, once labels and lengths were learned."""
+    """Methods of `SegmentModel` that convert its outputs and compute their losses."""
 
     # ---- outputs as integers ----
 
@@ -45,7 +45,7 @@ class SegmentOutputs:
         return self._labelings(segments, lengths, name, np.zeros(1, dtype=int))[0]
 
     def _numbers_of(self, segments, name):
-        """Numbers of the labels of segments, the outside being the first label."""
+        """Numbers of the labels of segments; the outside, if any, has number 0."""
         index = LabelEncoder(self.classes_)
         numbers = index.encode(segments.labels, default=-1)
         if (numbers[segments.numbers] < 0).any():
@@ -204,7 +204,7 @@ class SegmentOutputs:
 
 
 def in_places(numbers, values, blank):
-    """A list with the given values, and blanks for all other sequences."""
+    """A copy of the list `blank`, with the given values at the given numbers."""
     out = list(blank)
     for i, value in zip(numbers, values, strict=True):
         out[i] = value
@@ -221,8 +221,8 @@ def _pieces(start, stop, longest):
 def _segmentations(n_positions, allowed, at_boundary, first=True):
     """All labelings of `n_positions` positions, as integers.
 
-    `at_boundary` has the lengths of the first and the last segment; None: as inner
-    ones.
+    `at_boundary` has the allowed lengths of the first and the last segment; None: those
+    in `allowed`.
     """
     if not n_positions:
         yield []

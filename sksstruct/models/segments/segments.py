@@ -1,4 +1,4 @@
-"""Sequences of segments, with labels, lengths and features of their own."""
+"""Sequences of segments, which have labels, lengths and features."""
 
 from collections.abc import Sized
 from dataclasses import KW_ONLY, dataclass
@@ -192,7 +192,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return super()._part(*self._without_empty(X, y, sample_weight))
 
     def _without_empty(self, X, y, sample_weight):
-        """The examples with positions; examples without positions teach nothing."""
+        """The examples with positions; other examples have no effect on training."""
         X, y = self._pairs(X, y)
         numbers = np.flatnonzero(X.packed.lengths)
         if not len(numbers):
@@ -292,7 +292,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         self.entries_ = None
         if entries is not None:
             self.entries_ = LabelEncoder.from_labels(entries).classes_
-        # a part may have no positions but outside ones
+        # a part may have only positions outside
         form = "tags" if entries == ["O"] else form_of(entries)
         segments = y.segments(form)
         longest = np.zeros(len(segments.labels), dtype=np.intp)
@@ -359,12 +359,12 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
 
     @property
     def _repeats(self):
-        # a run of equal labels is one segment, unless it is longer than segments may be
+        # a run of equal labels is one segment, unless segments may be shorter than runs
         return self.form_ != "labels" or self.max_length not in ("auto", None)
 
     @property
     def auto_alpha(self) -> float:  # type: ignore[override]
-        # the constant of chains
+        # as in `ChainModel`
         if self.is_likelihood:
             return 2.0 * LIKELIHOOD_C2 / self._total
         # The hinge alpha of chains, which is larger for few long series, has cost up to

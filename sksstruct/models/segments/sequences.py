@@ -25,7 +25,7 @@ def segment_sequences(
     spans,
     known=None,
 ):
-    """Segmentations of sequences.
+    """The structure of segmentations of sequences.
 
     Parameters
     ----------
