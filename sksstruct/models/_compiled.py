@@ -71,7 +71,7 @@ class CompiledModel(Constrained, StructuredModel):
             self.moments_ = ColumnMoments.of(self._rows(X), np.repeat(weight, sizes))
 
     def _at_scale(self, X):
-        """Checked inputs with centered and scaled features, once all parts were read."""
+        """Checked inputs with centered and scaled features, once all data were read."""
         if not self.follows_scale or self._with_rows is None:
             return X
         return self._with_rows(X, self._over_scale(self._rows(X)))

@@ -54,7 +54,7 @@ class PolytopeDual(DualSpace):
         self.observed = self._nodes(self.center)
 
     def _place_nodes(self, n_nodes, edges):
-        """Choose for each node an edge whose table has its scores, and the node's side."""
+        """Choose for each node an edge whose table has its scores, and its side."""
         table, side = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.intp)
         for end in range(2):
             nodes = edges[:, end]

@@ -280,7 +280,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         return as_pairs(X, y)
 
     def _weights_of(self, X, y, sample_weight):
-        """Weights as given; zero for examples without parts, if the model allows them."""
+        """Weights as given; zero for examples without parts, if these may occur."""
         return sample_weight
 
     def _chosen(self, examples, numbers):

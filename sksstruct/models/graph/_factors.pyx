@@ -59,7 +59,7 @@ cdef class GraphKernel(RowFactors):
         return score
 
     cdef void _write_messages(self, const Messages* messages) noexcept nogil:
-        """Write the messages to each end into its row of all labels."""
+        """Write the messages to each end to a row of all labels in `_dense`."""
         cdef Py_ssize_t k
         cdef int side
         for side in range(2):
@@ -68,7 +68,7 @@ cdef class GraphKernel(RowFactors):
                     messages[side].values[k])
 
     cdef void _clear_messages(self, const Messages* messages) noexcept nogil:
-        """Clear the entries that `_write_messages` wrote."""
+        """Set the entries that `_write_messages` wrote to zero."""
         cdef Py_ssize_t k
         cdef int side
         for side in range(2):
@@ -157,8 +157,8 @@ cdef class TableKernel(GraphKernel):
         if self._edge_norms[pair] == 0.0:
             return 0
         for k in range(n):
-            # a change moves the entry in three heaps, which a change of zero need not
-            # do
+            # a change moves the entry in three heaps, which a change of zero does not
+            # need
             if changes[k] != 0.0:
                 (<IndicatorTable> table).change(
                     entries[k], self._factor[pair] * changes[k])
@@ -180,7 +180,7 @@ cdef class EdgeRowKernel(GraphKernel):
     # the only feature of each edge, or -1, and its value
     cdef const int32_t* _single
     cdef const double* _factor
-    # scratch: messages to the first end, and maxima for each label of the second
+    # scratch: messages to the first end, and for each label of the second end a maximum
     cdef double* _row
 
     def set_rows_of_edges(self, FeatureRows features, single, factor, weights, table,
@@ -218,7 +218,8 @@ cdef class EdgeRowKernel(GraphKernel):
         outcome.value = sks_max(ld, out) * factor
         if outcome.value <= floor:
             return 0
-        # few callers get here, and need the labels of the maximum
+        # few maxima exceed the floor, so that the labels of the maximum are found here
+        # only
         while out[b] * factor != outcome.value:
             b += 1
         for a in range(1, self.n_labels):
@@ -261,11 +262,10 @@ cdef class EdgeRowKernel(GraphKernel):
 # ---- equal labels ----
 
 cdef class PottsKernel(GraphKernel):
-    """Edges that score equal labels, by their features.
+    """Edges whose features score equal labels.
 
     With messages r and c, the best outcome has equal labels with a message at one end,
-    or
-    any equal labels without messages, or it pairs one of the two best labels of each
+    or any equal labels without messages, or it pairs one of the two best labels of each
     end.
     """
 
@@ -280,7 +280,7 @@ cdef class PottsKernel(GraphKernel):
         self._edge_weights = doubles(weights)
 
     cdef double _equal_score(self, Py_ssize_t pair) noexcept nogil:
-        """Return the score of equal labels."""
+        """Return the score of an edge for equal labels."""
         return self._edge_features.column_score(pair, self._edge_weights, 1)
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
@@ -297,7 +297,7 @@ cdef class PottsKernel(GraphKernel):
 
     cdef void _offer(self, Py_ssize_t first, Py_ssize_t second, double score,
                      Outcome* outcome) noexcept nogil:
-        """Store an outcome if it is best; `score` is without messages."""
+        """Store an outcome if it beats the stored one; `score` is without messages."""
         cdef double value = score + self._dense[first] + self._dense[self.ld + second]
         self.visited += 1
         if value > outcome.value:
@@ -327,8 +327,8 @@ cdef class PottsKernel(GraphKernel):
             silent += 1
         if silent < self.n_labels:
             self._offer(silent, silent, equal, outcome)
-        # unequal labels: among the two best of each end, as the best labels may be
-        # equal
+        # unequal labels: among the two best labels of each end, as the best labels of
+        # the two ends may be equal
         for side in range(2):
             self._two_best(side, &messages[side], best[side])
         for k in range(2):
@@ -343,7 +343,8 @@ cdef class PottsKernel(GraphKernel):
         best[0] = best[1] = -1
         for k in range(messages.size):
             self._rank(side, messages.labels[k], best)
-        # all labels without a message have the message zero: two of them suffice
+        # all labels without a message have the message zero: two of these labels are
+        # enough
         while label < self.n_labels and n_silent < 2:
             if not has_message(messages, label):
                 self._rank(side, label, best)

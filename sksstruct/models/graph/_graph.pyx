@@ -37,7 +37,7 @@ cdef class GraphKernel(Structure):
     # arrays that the pointers point into
     cdef object _buffers
     cdef Py_ssize_t _n_edges
-    # the two ends of each edge, and the first edge of each graph
+    # ends of edges, two for each edge; first edge of each graph
     cdef const Py_ssize_t* _ends
     cdef const Py_ssize_t* _first_edge
     # NULL for prediction
@@ -67,8 +67,8 @@ cdef class GraphKernel(Structure):
     def plan(self, Py_ssize_t i, Tree tree):
         """Set the order of messages of a forest."""
         cdef Py_ssize_t k, first = self._starts[i], root = tree.root
-        # `Tree` has a root above the roots of a forest, which comes first in its order
-        # and is left out here
+        # `Tree` has a root above the roots of a forest; its order begins with this
+        # root, which is left out here
         for k in range(self._sizes[i]):
             self._order[first + k] = tree._order[k + 1]
             self._parent[first + k] = (
@@ -80,7 +80,9 @@ cdef class GraphKernel(Structure):
     @cython.final
     cdef inline Py_ssize_t _table_of_edge(self, Py_ssize_t start,
                                           Py_ssize_t edge) noexcept nogil:
-        """Return the place of an edge's scores; the first edge's are at `start`."""
+        """Return the key of an edge's first score; the first edge of a graph has
+        `start`.
+        """
         return start if self.shared else start + edge * self.edge_ld
 
     # ---- labelings and the loss ----
@@ -89,8 +91,9 @@ cdef class GraphKernel(Structure):
                       double scale) except -1 nogil:
         cdef Py_ssize_t node, first = self._starts[i]
         cdef double cost
-        # All labels gain the cost except the observed one. Subtracting it from the
-        # observed label, and adding it to the constant, changes one entry of a row.
+        # All labels gain the cost except the observed one. Subtracting the cost from
+        # the observed label, and adding it to the constant, changes only one entry of a
+        # row.
         for node in range(self._sizes[i]):
             cost = scale * self._cost[first + node]
             at.theta[node * self.ld + self._y_true[first + node]] -= cost

@@ -23,7 +23,7 @@ from sksstruct.models.tables._feature_rows import FeatureRows
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 
-# Cost of the objective for a clique, in scores, as a table is formed for each.
+# Forming the table of a clique takes about as long as reading this number of scores.
 WORK_OF_CLIQUE = 1000
 
 
@@ -47,7 +47,7 @@ def single_features(edge_rows):
     first = rows.indptr[:n][counts == 1]
     feature[counts == 1], value[counts == 1] = rows.indices[first], rows.data[first]
     feature[value <= 0.0] = -1
-    # a spare entry, as buffers without edges would be empty
+    # a spare entry, as a buffer must not be empty
     return np.append(feature, d).astype(np.int32), np.append(value, 1.0)
 
 
@@ -135,7 +135,7 @@ class GraphFactors:
     def changes(self, pairs, left, right, amounts):
         """Return changes of `edge_weights` after changes of the scores of outcomes."""
         K = self.n_labels
-        # entries of the same outcome are summed
+        # entries of one outcome are summed
         entries = sparse.csr_array(
             (amounts, (pairs, left.astype(np.int64) * K + right)),
             shape=(self.n_pairs, K * K),
@@ -152,18 +152,18 @@ class GraphFactors:
     # ---- the objective ----
 
     def work_of_maxima(self):
-        # sweeps read all entries of tables, by vectors
+        # sweeps read all entries of tables, in SIMD vectors
         return (
             self.n_variables + 4 * self.n_pairs
         ) * self.n_labels + self.work_of_cliques()
 
     def work_of_cliques(self):
-        """Return the number of scores of cliques that the objective reads, about."""
+        """Return about the number of scores of cliques that the objective reads."""
         if self.cliques is None:
             return 0
         return int((WORK_OF_CLIQUE + 2 * self.cliques.outcomes).sum())
 
-    # scores of an edge in the objective: messages, and the table if it has its own
+    # number of scores of an edge in the objective: messages, and unshared tables
     @property
     def scores_of_edge(self):
         return self.n_labels
@@ -226,7 +226,7 @@ class TableFactors(GraphFactors, TableKernel):
         super().__init__(graphs)
 
     def start(self):
-        # new tables rather than zeros, as entries that are not stored are not visited
+        # new tables, as searches would also visit entries that are zero
         K = self.n_labels
         self.tables = [IndicatorTable(K, K) for _ in range(self._n_tables)]
         addresses = np.array([id(table) for table in self.tables], dtype=np.intp)
@@ -250,9 +250,9 @@ class TableFactors(GraphFactors, TableKernel):
 class EdgeRowFactors(GraphFactors, EdgeRowKernel):
     """Edges whose features score all pairs of labels: inner-product factors.
 
-    Every oracle reads all outcomes, by vectors: in a table of weights for an edge with
-    a
-    single, positive feature, and for any other edge in a table that it forms.
+    Every oracle reads all outcomes, in SIMD vectors. An edge with a single, positive
+    feature reads the table of weights of this feature; for any other edge the oracle
+    forms a table of scores.
     """
 
     def __init__(self, graphs):
@@ -262,7 +262,7 @@ class EdgeRowFactors(GraphFactors, EdgeRowKernel):
         super().__init__(graphs)
 
     def start(self):
-        # tables are whole vectors on cache lines, as in `feature_weights`
+        # tables begin on cache lines and are whole vectors, as in `feature_weights`
         step = padded_length(self.n_labels * self.ld)
         # an extra table of zeros is for edges without features
         weights = aligned_zeros((self.edge_rows.shape[1] + 1) * step)
@@ -283,7 +283,7 @@ class EdgeRowFactors(GraphFactors, EdgeRowKernel):
 
     @property
     def scores_of_edge(self):
-        # messages, and a table for each edge unless tables are shared
+        # messages, and a table of scores for each edge unless tables are shared
         return self.n_labels * (1 if self._shares_tables else self.n_labels + 1)
 
     def work_of_maxima(self):
@@ -308,7 +308,7 @@ class EdgeRowFactors(GraphFactors, EdgeRowKernel):
 
 
 class PottsFactors(GraphFactors, PottsKernel):
-    """Edges that score equal labels, by their features: indicator factors."""
+    """Edges whose features score equal labels: indicator factors."""
 
     def __init__(self, graphs):
         self._features = edge_features(graphs.edge_rows)
@@ -321,7 +321,7 @@ class PottsFactors(GraphFactors, PottsKernel):
             )
 
     def start(self):
-        # a spare entry, as a buffer without features would be empty
+        # a spare entry, as a buffer must not be empty
         self._edge_weights = np.zeros(self.edge_rows.shape[1] + 1)
         self.set_rows_of_edges(self._features, self._edge_weights)
         super().start()
@@ -353,5 +353,5 @@ def shared_tables(edge_coef, feature, value):
 
 
 def edge_features(rows):
-    """Return rows of features of edges in the form that kernels take."""
+    """Return rows of features of edges, for kernels."""
     return FeatureRows(PackedSequences(rows, [0, rows.shape[0]]))

@@ -100,7 +100,6 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         Whether features are divided by the number of nodes.
     costs_ : ndarray of shape (n_classes,)
         Cost of missing each label.
-
     mean_size_ : float
         Mean size of the graphs of the training data: number, or weight, of the nodes.
 
@@ -241,7 +240,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         return X, y
 
     def _settle(self):
-        # checked for all data, as a part may lack labels that other parts have
+        # checked for all data, as a part may lack some labels
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has 1 label, {self.classes_.tolist()[0]!r:.80}: training needs 2"
@@ -379,7 +378,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
             has_bias = False
         n_labels = len(self.classes_)
         columns = 1 if self.pairwise == "potts" else edge_columns(n_labels)
-        # edges have no bias besides their features
+        # edges have features, but no bias
         return [
             (nodes, offsets, n_labels, has_bias),
             (edge_rows, edge_offsets, columns, False),

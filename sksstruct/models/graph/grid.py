@@ -45,7 +45,6 @@ def grid_graph(
         "contrast": a constant feature, and the similarity of the two pixels,
         ``exp(-|difference|^2 / (2 sigma^2))``. Both are divided by the distance of the
         two pixels, 1 or the square root of 2. "direction": a column for each of the
-        two pixels, 1 or the square root of 2. "direction": a column for each of the
         directions to the right, down, and, with 8 neighbors, down to the right and down
         to the left, with 1 for the edges of this direction. Each direction then has its
         own weights, which distinguish above from below. None: no features, so all edges

@@ -300,7 +300,7 @@ def stack(rows):
 
 
 def with_nodes(graphs, rows, offsets):
-    """Graphs with other features of their nodes.
+    """Return the graphs with the features of their nodes replaced by `rows`.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def with_nodes(graphs, rows, offsets):
 
 
 def scaled(rows, factors, constant=False):
-    """Rows of features times a factor each, perhaps with a last feature of the factors.
+    """Multiply each row of features by its factor; `constant` appends the factors.
 
     Parameters
     ----------

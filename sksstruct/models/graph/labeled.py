@@ -16,8 +16,8 @@ from sksstruct.models.graph.inputs import check_graph, in_a_row, plain, scaled, 
 from sksstruct.models.protocols._cliques import Cliques
 from sksstruct.models.python.python import BoundPython
 
-# Up to so many labels, vectorized searches of a whole table, and changes of its
-# entries, are faster than of ordered entries.
+# Above this number of labels, tables of ordered entries are faster than vectorized
+# searches of whole tables.
 FEW_LABELS = 128
 
 
@@ -28,7 +28,8 @@ class LabeledGraphs:
     Parameters
     ----------
     nodes, edge_rows : ndarray or CSR of shape (n_nodes or n_edges, n_features)
-        Features of nodes and of edges; with a feature for the bias if they are scaled.
+        Features of nodes and of edges. If nodes are scaled and there is a bias, their
+        last feature is the bias.
     first_node, first_edge : ndarray of shape (n_graphs + 1,), intp
         First node and first edge of each graph.
     edges : ndarray of shape (n_edges, 2)
@@ -42,7 +43,7 @@ class LabeledGraphs:
     n_labels, n_weights : int
         Numbers of labels and of weights.
     fit_intercept : bool
-        Whether there is a bias, and no feature for it.
+        Whether there is a bias that is not a feature.
     blocks : callable
         ``blocks(weights)`` returns views of flat weights: of nodes, (n_features,
         n_labels), of the bias, or None, and of edges. Weights of cliques are last.

@@ -1,6 +1,6 @@
 """Graphs in which some nodes have no single observed label, but None or a set.
 
-Such nodes have no loss, as if they had no weight.
+These nodes have no loss, as if they had weight zero.
 """
 
 from collections.abc import Set
@@ -56,8 +56,9 @@ class NodeLabels:
         return np.bincount(self.codes, weights, len(self.classes))
 
     def with_classes(self, classes):
-        """The same labels as numbers of other classes, which include all of these
-        labels."""
+        """The same labels as numbers of other classes, which contain all of these
+        labels.
+        """
         numbers = LabelEncoder(classes).encode(self.classes.tolist())
         choices = self.choices
         if choices is not None:
@@ -110,7 +111,7 @@ def observed_graphs(X, y):
 
 
 def known_parts(X, y, weight):
-    """The parts of graphs with single labels, as graphs of their own.
+    """The parts of graphs with single labels, as separate graphs.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ def compared(y, y_hat, node_weights):
     """
     if len(y) != len(y_hat):
         raise ValueError(f"y has {len(y)} labels, y_hat has {len(y_hat)}")
-    # the set of label types is small, so that this check costs little
+    # few types of labels occur, so that this check takes little time
     if not any(issubclass(kind, (type(None), Set)) for kind in set(map(type, y))):
         return y, node_weights
     flat = check_labels([y], [len(y)], unknown=True, sets=True, what="graph")

@@ -5,7 +5,8 @@ maxima of all reparametrized factors is an upper bound of the relaxation (Yen et
 2016, (8)). The objective with this bound is therefore above the true objective, and the
 duality gap is a certificate. A few sweeps of tree-reweighted message passing start from
 the multipliers of training and only lower the bound. At optimal multipliers the bound
-equals the relaxation, also where message passing alone would stop above it.
+equals the relaxation, even if message passing from other multipliers would end above
+it.
 """
 
 import numpy as np
@@ -15,14 +16,14 @@ from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.message_passing.sweeps import TreeReweighted
 from sksstruct.utils.parallel import run_in_chunks
 
-# Graphs form one chunk as long as their scores are fewer than this.
+# Graphs are added to a chunk until it has about this number of scores.
 _SCORES = 2**22
 # Largest number of sweeps.
 _SWEEPS = 20
-# Sweeps end when one lowers the bound by less than this share of the distance between
-# bound and best labeling.
+# Sweeps end when one sweep lowers the bound by less than this share of the distance
+# between the bound and the best labeling.
 _LEAST_FALL = 1e-3
-# Relative difference of bound and labeling that is rounding error.
+# Relative difference of bound and labeling that may be rounding error.
 _ROUNDING = 1e-12
 
 
@@ -46,7 +47,8 @@ def relaxed_maxima(
     n_jobs : int, default=None
         Threads.
     multipliers : callable, default=None
-        Returns lambda, as rows of the ends of edges, and of cliques; None: zeros.
+        Returns lambda as (first, labels, values, cliques): sparse rows for the ends of
+        edges, and rows of all labels for the nodes of cliques; None: zeros.
 
     Returns
     -------
@@ -70,7 +72,7 @@ def relaxed_maxima(
 def _chunks(factors):
     """Ranges of examples, the same for any number of threads."""
     K = factors.n_labels
-    # messages, and tables of edges that have their own
+    # messages, and tables of edges that are not shared
     scores = np.diff(factors.first_variable) * K
     scores += np.diff(factors.first_pair) * factors.scores_of_edge
     if factors.cliques is not None:
@@ -94,7 +96,8 @@ def _bound(factors, examples, node_scores, edge_tables, clique_tables, multiplie
     costs = factors.costs[nodes]
     unaries += costs[:, None]
     unaries[np.arange(len(y_true)), y_true] -= costs
-    # weights scale the maxima, so that graphs of any weights form one graph
+    # p_i multiplies all scores of its graph, so that the graphs of a chunk form one
+    # graph
     unaries *= weight_of_node[:, None]
     ends, larger = factors.pairs[edges] - nodes.start, []
     if factors.cliques is not None:
@@ -126,7 +129,7 @@ def _messages(multipliers, edges, ends, graph):
     rows = 2 * np.arange(edges.start, edges.stop) + (ends[:, 0] > ends[:, 1])
     sizes = first[rows + 1] - first[rows]
     dense = np.zeros((len(rows), int(graph.n_states[0])))
-    # places of the entries of all rows, row by row
+    # indices of the entries of all rows, row by row
     before = np.repeat(np.cumsum(sizes) - sizes, sizes)
     entries = np.repeat(first[rows], sizes) + np.arange(sizes.sum()) - before
     dense[np.repeat(np.arange(len(rows)), sizes), labels[entries]] = values[entries]
@@ -137,8 +140,7 @@ def _cliques(factors, examples, tables, multipliers, unaries):
     """Scopes and tables of the cliques of a range of examples.
 
     Multipliers of a clique are subtracted from its table and added to `unaries`: scores
-    of
-    labelings do not change, and the first bound of the sweeps is (8).
+    of labelings do not change, and the first bound of the sweeps is (8).
     """
     cliques, K, scoped_tables = factors.cliques, factors.n_labels, []
     start = factors.first_variable[examples[0]]
@@ -160,7 +162,7 @@ def _cliques(factors, examples, tables, multipliers, unaries):
 
 
 def _sweep(kernel):
-    """Sweep until the bound hardly falls; return the bound."""
+    """Sweep until the bound decreases little; return the bound."""
     bound, score = np.inf, -np.inf
     for k in range(_SWEEPS):
         before, bound = bound, min(bound, kernel.sweep(k % 2 == 1))

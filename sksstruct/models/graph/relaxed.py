@@ -59,8 +59,8 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
     a linear program if message passing does not find the maximum. For trees, and for
     two labels whose edges favor equal labels, use `GraphModel`.
 
-    As with `GraphModel`, labels of y may be None, or sets. Predictions complete them,
-    found by `solver`. Every graph needs a node with a single label.
+    As with `GraphModel`, labels of y may be None, or sets. Predictions by `solver`
+    complete these labels. Every graph needs a node with a single label.
 
     Parameters
     ----------
@@ -195,7 +195,8 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         costs = self._label_costs(self.classes_, counts)
         self.costs_ = np.ones(len(counts)) if costs is None else costs
 
-    # not from parts, as labels and kinds of cliques determine the layout of the weights
+    # parts are not supported, as labels and kinds of cliques determine the layout of
+    # weights
     _from_parts = None
 
     def _learn_from(self, X, y, weight):
@@ -304,7 +305,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         """Marginals of the nodes."""
         if isinstance(y, dict):
             return y["nodes"]
-        # label K, unknown to training, is a row of zeros, which agrees with no label
+        # label K stands for labels that are not in the training data: a row of zeros
         K = len(self.classes_)
         return np.eye(K + 1, K)[self._numbers(y)]
 
@@ -419,7 +420,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         weights, divided_by = self._weights(len(y_true), Graph(*x).node_weights)
         weights = weights * self._costs_of(y_true)
         graph = self._graph(x, w, (1.0 - y_true) * weights[:, None] / divided_by)
-        # message passing finds the maximum where the relaxation is tight
+        # message passing finds the maximum if the relaxation is tight
         name = "mplp" if graph.n_factors else "trws"
         result = resolve_map_solver(name, tol=1e-9, max_iter=100).solve(
             graph, random_state=0
@@ -427,7 +428,8 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         if result.status is Status.OPTIMAL:
             return self._answer(x, result.labeling)
         nodes, edges, factors = solve_relaxation(graph)
-        # rounded, so that equal answers have equal fingerprints
+        # rounded, so that outputs that differ by rounding errors have equal
+        # fingerprints
         answer = {"nodes": np.round(nodes, 9), "edges": np.round(edges, 9)}
         if not self.orders_:
             return answer
@@ -501,5 +503,5 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
 
     def _answer(self, x, labeling):
         labels = shaped(Graph(*x), self.classes_[labeling])
-        # a list, whose labels keep their types
+        # in a list, labels keep their types
         return labels if labels.ndim > 1 else labels.tolist()

@@ -26,7 +26,7 @@ class Graphs(GraphKernel):
     n_labels : int
         Number of labels.
     edges : ndarray of shape (n_edges, 2), intp
-        Pairs of nodes of the same graph, numbered within it.
+        Pairs of nodes of the same graph, numbered within the graph.
     first_edge : ndarray of shape (n_graphs + 1,), intp
         First edge of each graph.
     costs : ndarray of shape (n_nodes,) or None
@@ -74,12 +74,14 @@ class Graphs(GraphKernel):
         )
         super().__init__(arrays)
         self.set_known(known, self.ld)
-        # data that must agree for labelings to be shared: the graphs and their scores
+        # problems share labelings if these arrays are equal: the graphs and their
+        # scores
         self.meaning.extend([self.edges, self.first_edge, potts, shared])
         if forest:
             self._plan()
         else:
-            # made at the first visit of each graph, and reused by later visits
+            # solvers are made at the first visit of each graph, and reused by later
+            # visits
             self._cuts = [None] * self.n_examples
 
     @property
@@ -125,7 +127,7 @@ class Graphs(GraphKernel):
         edges = self._edges_of(i)
         n_rows = 1 if self.shared else len(edges)
         rows = table[start : start + n_rows * row_length].reshape(n_rows, row_length)
-        # also with potts scores, as oracles of inference take whole tables
+        # with potts scores, too, oracles of `inference` expect whole tables
         if self.potts:
             tables = rows[:, :, None] * np.eye(n_labels)
         else:

@@ -19,9 +19,9 @@ f_ij is linear in,
 where phi(b) = -l*(-b) is b on [0, 1] for the hinge, b - b^2 / 4 for its square, b >= 0,
 and the entropy of b for the logistic loss. A visit of example i maximizes D over b_ij
 for one label j after the other, with all other variables fixed (Hsieh et al., 2008; Yu
-et al., 2011). The score of a label that is off reads no weight that the step of another
-label of the example changes, so that these scores are formed at once, eight in a
-vector.
+et al., 2011). A label that is off reads no weight that the step of another label of the
+example changes, so that the scores of all labels that are off are formed at once, eight
+in a vector.
 """
 
 from libc.math cimport exp, fabs, log, log1p
@@ -43,7 +43,7 @@ cdef enum:
 
 LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "log": LOGISTIC}
 
-# A product of factors between 1 and 2 grows up to this before its logarithm is taken.
+# A product of numbers between 1 and 2 grows up to this before its logarithm is taken.
 cdef double LARGE = 1e300
 # Newton's method for the logistic loss ends if the logit changes by less than this.
 cdef double PRECISION = 1e-12
@@ -80,7 +80,7 @@ cdef inline double best_dual(int kind, double margin, double curvature,
     cdef double slack = 1.0 - margin, best
     if kind == LOGISTIC:
         return best_logistic_dual(margin, curvature, b)
-    # the derivative by b' is linear, and has a root, clipped to the range of b'
+    # the derivative by b' is linear; its root is clipped to the range of b'
     if kind == SQUARED_HINGE:
         best = (slack + curvature * b) / (curvature + 0.5)
         return best if best > 0.0 else 0.0
@@ -126,7 +126,7 @@ cdef class ConditionalKernel:
     cdef int kind
     cdef double scaling
     cdef FeatureRows rows
-    # owns the memory that the pointers refer to
+    # owns the memory whose addresses are stored below
     cdef object _owned
     # rows of labels: their states, and the costs of each state
     cdef const int8_t* states
@@ -203,7 +203,7 @@ cdef class ConditionalKernel:
             return
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
-            # each neighbor that is on is an entry of a_ij, of the value `scaling`
+            # as label j is on, a_ik of each neighbor k has an entry `scaling`
             for entry in range(self.next_starts[j], self.next_starts[j + 1]):
                 out[self.next_labels[entry]] += self.scaling * self.scaling
 
@@ -239,8 +239,8 @@ cdef class ConditionalKernel:
                           double* change) noexcept nogil:
         """Maximize D over the duals of an example; return how many of them changed.
 
-        The factor of a_ij that the weights change by is written to `change` for each
-        label j.
+        For each label j, `change` becomes the factor of a_ij in the change of the
+        weights.
         """
         cdef Py_ssize_t j, place, n_changed = 0
         # labels that are off read no weight that another label of the example changes
@@ -252,7 +252,8 @@ cdef class ConditionalKernel:
                 if not self._state(i, j) & 1:
                     n_changed += self._coordinate(
                         i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
-        # labels that are on read weights of pairs that steps of such labels change
+        # labels that are on read weights of pairs that steps of other labels that are
+        # on change
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
             if self._coordinate(
@@ -266,9 +267,9 @@ cdef class ConditionalKernel:
                                        double* change) noexcept nogil:
         """Maximize D over the duals of the labels that are off, as most labels are.
 
-        A loop without branches, which compilers make vector code of. Labels that are on
-        or have no loss take part with a dual of zero and a score that leaves it at
-        zero.
+        The loop has no branches, so that compilers make vector code of it. Labels that
+        are on or have no loss are hidden: for the loop their dual is zero, and their
+        score leaves the dual at zero.
         """
         cdef Py_ssize_t j, place
         cdef double* hidden_scores = change + self.ld
@@ -315,8 +316,8 @@ cdef class ConditionalKernel:
                                 double* scores) noexcept nogil:
         """Add the change of the weights of label j's pairs to the neighbors' scores.
 
-        Only the scores of labels that are on are read after this: those of labels that
-        are off were used before.
+        Later steps read only the scores of labels that are on: steps of labels that are
+        off come first.
         """
         cdef Py_ssize_t entry
         for entry in range(self.next_starts[j], self.next_starts[j + 1]):
@@ -356,7 +357,8 @@ cdef class ConditionalKernel:
         return total
 
     def sums(self, duals, out):
-        """Add sum_i p_i c_ij b_ij of examples without label j, and with it."""
+        """Add sum_i p_i c_ij b_ij over examples without label j, and with it, to `out`.
+        """
         cdef Py_ssize_t i, j, state
         cdef const double* b = const_doubles(duals)
         cdef double* total = doubles(out)
@@ -369,7 +371,7 @@ cdef class ConditionalKernel:
                         * b[i * self.n_labels + j])
 
     def restore(self, double alpha, factors, duals, w):
-        """Add the weights of dual variables times `factors`, by y_ij of 0 and 1."""
+        """Add w(b) to w, where b_ij is the dual times the factor of y_ij and j."""
         cdef Py_ssize_t i, j, state
         cdef bint on
         cdef double rate
@@ -380,7 +382,7 @@ cdef class ConditionalKernel:
         cdef double* weights = doubles(w)
         with nogil:
             for i in range(self.n_examples):
-                # the weights w(b) are the change from b = 0, where w = 0
+                # w(b) is the change from b = 0, where the weights are zero
                 for j in range(self.n_labels):
                     state = self._state(i, j)
                     on = state & 1
@@ -411,7 +413,7 @@ cdef class ConditionalKernel:
                 values[i] = total
 
     cdef double _squared_hinge_loss(self, Py_ssize_t i, double* scores) noexcept nogil:
-        """Return sum_j c_ij l(s_ij f_ij); scores of hidden labels are changed."""
+        """Return sum_j c_ij l(s_ij f_ij); overwrites scores of labels that are on."""
         cdef Py_ssize_t j, place
         cdef double slack, total = 0.0
         cdef const double* costs = self.costs
@@ -420,7 +422,7 @@ cdef class ConditionalKernel:
             total += self._cost(self._state(i, j), j) * loss_of(self.kind, scores[j])
             # a label that is off has no loss at the score -2
             scores[j] = -2.0
-        # the losses of all labels as if they were off, without branches
+        # losses of all labels as if these were off, without branches
         for j in range(self.n_labels):
             slack = 1.0 + scores[j]
             slack = slack if slack > 0.0 else 0.0
@@ -490,10 +492,10 @@ cdef class ConditionalKernel:
         w : ndarray of shape (n_weights,)
             Weights.
         gradient : ndarray of shape (n_weights,)
-            The gradient is added to it; of weights of pairs only, if there are
-            `products`.
+            The gradient is added to this array; only its part for weights of pairs if
+            there are `products`.
         losses : ndarray of shape (n_examples,)
-            sum_j c_ij l(s_ij f_ij) is written to it.
+            sum_j c_ij l(s_ij f_ij) is written to this array.
         products : ndarray of shape (stop - start, ld), default=None
             The scores without pairs, which become slopes p_i c_ij s_ij l'.
         """

@@ -1,16 +1,16 @@
 """The set of labels with the largest expected F1, for labels that are independent.
 
 With probabilities p_1 >= ... >= p_n, the best set of k labels is the first k (Ye et
-al., 2012, Theorem 1). Let S be how many of these are right, and R how many of the
-others, both sums of independent variables. Then
+al., 2012, Theorem 1). Let S be the number of right labels among these k, and R the
+number of right labels among the others, both sums of independent variables. Then
 
     f_k = E[2 S / (k + S + R)] = sum_s 2 s P(S = s) E[1 / (k + s + R)],  f_0 = P(R = 0)
 
-an empty set having an F1 of one where there is no label. Algorithm 1 of the paper takes
-n^2 steps. Here most k are left out: as s / (k + s) is concave in s, f_k is at most
-2 m / (1 + m), m being the mean of the first k probabilities, which falls with k. The
-distribution of R is kept where it is not rounding error, so that labels that are not
-likely cost little.
+where the empty set has an F1 of one if no label is right. Algorithm 1 of the paper
+takes n^2 steps. Here most k are left out: as s / (k + s) is concave in s, f_k is at
+most 2 m / (1 + m), where m is the mean of the first k probabilities, which falls with
+k. The distribution of R is stored only where it is not rounding error, so that unlikely
+labels take little time.
 """
 
 import numpy as np
@@ -85,11 +85,11 @@ cdef Py_ssize_t _best_size(Py_ssize_t n, const double* p, double* prefixes,
     for k in range(most):
         memcpy(_row(k + 1, prefixes), _row(k, prefixes), (k + 1) * sizeof(double))
         _convolve(p[k], k, _row(k + 1, prefixes))
-    # from k = most down to 1: after each step, label k moves from S to R
+    # from k = most down to 1: after each step, R counts label k, too
     largest = empty
     for k in range(most, 0, -1):
         value = _of_first(k, _row(k, prefixes), inverse)
-        # of sets with equal values the smallest is taken
+        # among sets with equal values the smallest is chosen
         if value >= largest:
             largest, best = value, k
         for i in range(1, 2 * k - 1):

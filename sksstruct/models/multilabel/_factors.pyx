@@ -16,14 +16,14 @@ from sksstruct.utils._pointers cimport const_doubles
 
 
 cdef class LabelKernel(BinaryFactorModel):
-    """Scores of labels, for `MultilabelFactors`, which has their set-up."""
+    """Scores of labels; `MultilabelFactors` sets them up."""
 
     cdef readonly Py_ssize_t ld
     cdef FeatureRows _rows
-    # own the memory that the pointers refer to
+    # own the memory whose addresses are stored below
     cdef object _squares, _weights
     cdef const double* _norms
-    # the first weight, and the distances to the next feature and to the next label
+    # the first weight; strides between features and between labels
     cdef double* _first_weight
     cdef Py_ssize_t _feature_step, _label_step
 
@@ -37,7 +37,7 @@ cdef class LabelKernel(BinaryFactorModel):
         self._weights, self._pair_weights = weights, pair_weights
         self._feature_step, self._label_step = (
             weights.strides[0] // 8, weights.strides[1] // 8)
-        # an address, because padded rows of labels are not contiguous
+        # an address, as rows of labels with padding are not contiguous
         self._first_weight = <double*> <size_t> weights.ctypes.data
         self.visited = 0
 
@@ -74,7 +74,7 @@ cdef class LabelKernel(BinaryFactorModel):
 
 
 cdef class PairKernel(FactorModel):
-    """Scores of labels and pairs, for `MultilabelGraph`, which has their set-up."""
+    """Scores of labels and pairs; `MultilabelGraph` sets them up."""
 
     cdef readonly LabelKernel labels
 
@@ -95,7 +95,8 @@ cdef class PairKernel(FactorModel):
         double floor, int32_t* label, double* value
     ) except -1 nogil:
         cdef double score
-        # one of the two labels is always active: only the other one can be found
+        # one of the two states of a label is always active: only the other one can be
+        # found
         cdef int32_t other = 1 - labels[0]
         if n == 2:
             return 0
@@ -155,7 +156,7 @@ cdef class PairKernel(FactorModel):
             incoming[side][0] = incoming[side][1] = 0.0
             for k in range(messages[side].size):
                 incoming[side][messages[side].labels[k]] = messages[side].values[k]
-        # all four outcomes are compared, with any oracle
+        # any oracle compares all four outcomes
         outcome.value = floor
         self.visited += 4
         for code in range(4):

@@ -8,14 +8,14 @@ with Hamming's loss, the number of labels that are wrong: without pairs training
 binary support vector machine for each label. The maximum over the labelings is relaxed
 to the local polytope, whose vertices are half-integral, or found by enumeration.
 
-Labelings are in halves: states 0, 1, 2 of the labels, and after them, 32 to a word, one
-bit for each pair, which tells whether two halves are on together: for all other states
-the pair follows from its labels. Enumeration finds no halves, and needs no bits. The
-features are halved too, so that a key, listed once or twice, stands for half a label or
-half a pair.
+A labeling counts halves: each label has 0, 1 or 2 halves. After these numbers, each
+pair has a bit, in words of 32 bits: if both labels are half on, the bit says whether
+these halves are on together; otherwise the labels determine the pair. Enumeration finds
+no single halves, and needs no bits. The features are halved too, so that a key, listed
+once or twice, stands for half a label or half a pair.
 
-Below, j numbers the labels. The table has one row of L labels and a padding, and then,
-where there are pairs, one of the pairs.
+Below, j numbers the labels. The table has one row of L labels and padding and, if there
+are pairs, one row of the pairs.
 """
 
 cimport cython
@@ -27,7 +27,7 @@ from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 from sksstruct.utils._pointers cimport const_int32s
 
-# A word of a labeling holds so many bits of pairs.
+# Number of bits of pairs in a word of a labeling.
 cdef enum:
     WORD = 32
 
@@ -43,7 +43,7 @@ cdef class SearchMemory(OracleMemory):
     # pairs for enumeration, or with the scores of the last example for the roof dual
     cdef LabelPairs pairs
     cdef ReducedRoofDual relaxed
-    # scores of the labels and then of the pairs; room for enumeration
+    # scores of the labels and then of the pairs; scratch for enumeration
     cdef double* scores
     cdef double* fields
     cdef bytearray _room
@@ -57,7 +57,7 @@ cdef class SearchMemory(OracleMemory):
         self.fields = self.scores + sets.n_labels + sets.n_pairs
 
 
-# final, so that `_halves`, which runs for every pair, is not a virtual call
+# a final class has no virtual calls of `_halves`, which runs for every pair
 @cython.final
 cdef class LabelSets(Structure):
     """Sets of labels, and pairs of labels that are both on.
@@ -78,7 +78,7 @@ cdef class LabelSets(Structure):
     Attributes
     ----------
     n_words : int
-        Words of a labeling that hold bits of pairs.
+        Number of words of a labeling that contain bits of pairs.
     """
 
     oracles = ("max", "factors", "label_sets")
@@ -95,7 +95,7 @@ cdef class LabelSets(Structure):
         self.n_labels, self.n_pairs, self.exact = n_labels, len(self.pairs), exact
         self.n_words = count_words(self.n_pairs, exact)
         self._pair_start = pair_start
-        # bits of a labeling have a meaning only with this list of pairs
+        # bits of a labeling refer to this list of pairs
         self.meaning += [self.pairs, exact]
 
     @property
@@ -121,7 +121,7 @@ cdef class LabelSets(Structure):
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         cdef Py_ssize_t j, first = self._starts[i]
-        # in halves the loss is an integer, so that it is exact
+        # the number of wrong halves is an integer, so that the loss is exact
         cdef int32_t wrong = 0
         for j in range(self.n_labels):
             wrong += 2 - y[j] if self._y_true[first + j] else y[j]
@@ -140,7 +140,7 @@ cdef class LabelSets(Structure):
         cdef Py_ssize_t j, pair
         cdef double* label_scores = memory.scores
         cdef double* pair_scores = label_scores + self.n_labels
-        # the table has scores of halves, the oracles need those of whole labels
+        # the table has scores of halves, the oracles expect scores of whole labels
         for j in range(self.n_labels):
             label_scores[j] = 2.0 * at.theta[j]
         for pair in range(self.n_pairs):

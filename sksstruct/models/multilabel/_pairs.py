@@ -4,14 +4,14 @@ import numpy as np
 from scipy import sparse
 from scipy.special import xlogy
 
-# Up to so many labels, pairs="auto" is every pair.
+# Up to this number of labels, pairs="auto" chooses every pair.
 FEW_LABELS = 100
-# Counts of independent labels exceed this G statistic once in a thousand pairs: the
+# Of pairs of independent labels, one in a thousand has a G statistic above this: the
 # quantile of the chi-squared distribution with one degree of freedom.
 SIGNIFICANT = 10.83
 # Largest number of pairs for each label with pairs="significant".
 PAIRS_PER_LABEL = 20
-# Number of labels whose counts with all labels are formed at a time.
+# Number of labels whose joint counts with all labels are formed at a time.
 BLOCK = 256
 
 
@@ -36,14 +36,14 @@ def known_counts(Y, known):
     Y : ndarray of shape (n_samples, n_labels)
         Label indicator.
     known : ndarray of shape (n_samples, n_labels), bool
-        Which of its entries are known.
+        Which entries of Y are known.
 
     Returns
     -------
     together : csr_array of shape (n_labels, n_labels)
         How many of these samples have both labels.
     n_samples, first : ndarray of shape (n_labels, n_labels)
-        How many there are, and how many of them have the label of the row.
+        Numbers of these samples, and of those that have the label of the row.
     """
     on, known = ((Y == 1) & known).astype(np.float64), known.astype(np.float64)
     return joint_counts(on)[0], known.T @ known, on.T @ known
@@ -59,7 +59,7 @@ def check_pairs(pairs, n_labels, count):
     n_labels : int
         Number of labels.
     count : callable
-        ``count()`` returns `joint_counts` or `known_counts`, if they are needed.
+        ``count()`` returns `joint_counts` or `known_counts`; called only if needed.
 
     Returns
     -------
@@ -102,10 +102,10 @@ def check_pairs(pairs, n_labels, count):
 def significant_pairs(together, n_samples, present=None):
     """Pairs of labels that occur together more, or less, often than by chance.
 
-    Their counts have a G statistic, that of the likelihood-ratio test of independence
-    (Dunning, 1993), above `SIGNIFICANT`. Of more than `PAIRS_PER_LABEL` pairs for each
-    label, those with the largest statistics are chosen. Arguments are `joint_counts` or
-    `known_counts`.
+    The counts of these pairs have a G statistic, that of the likelihood-ratio test of
+    independence (Dunning, 1993), above `SIGNIFICANT`. If these are more than
+    `PAIRS_PER_LABEL` pairs for each label, the pairs with the largest statistics are
+    chosen. Arguments are results of `joint_counts` or `known_counts`.
     """
     n_labels, counts = together.shape[0], together.diagonal()
     found, values = [], []
@@ -116,7 +116,7 @@ def significant_pairs(together, n_samples, present=None):
         if present is not None:
             n, ends = n[first:last], (present[first:last], present.T[first:last])
         G = independence(both, *ends, n)
-        # each pair once
+        # each pair counts once
         numbers = np.arange(first, last)
         G[np.arange(n_labels)[None, :] <= numbers[:, None]] = 0.0
         rows, others = np.nonzero(G > SIGNIFICANT)
@@ -125,7 +125,7 @@ def significant_pairs(together, n_samples, present=None):
     found, values = np.concatenate(found), np.concatenate(values)
     most = PAIRS_PER_LABEL * n_labels
     if len(found) > most:
-        # a stable sort, so that ties are broken in the same way everywhere
+        # a stable sort breaks ties in the same way on all machines
         found = found[np.sort(np.argsort(-values, kind="stable")[:most])]
     return found
 

@@ -3,21 +3,21 @@
 All sets are divided into parts. In a part some labels are fixed, and its best set is
 known. The best of these sets is the next result, and its part is divided: each new part
 has the sets in which a certain label, in some order, is the first one that differs from
-the result. This label is fixed at the other value, the labels before it as in the
-result.
+the result. This label is fixed at the other value; the labels before it are fixed as in
+the result.
 
-Few parts are solved, because each has an upper bound. Let z be the best set of a
-part, with score s. Let label j lose b_j by flipping alone, and let the pair of labels j
-and k add v_jk if both flip. Where j flips and labels before it do not, no set scores
-more than
+Few parts are solved, because each part has an upper bound. Let z be the best set of a
+part, with score s. If label j alone flips, let the score fall by b_j; if the labels j
+and k both flip, let their pair add v_jk. If j flips and labels before it do not, no set
+scores more than
 
     s - max(0, b_j - sum_(k after j) min(v+_jk, r_k)),   v+ = max(0, v),
     r_k = max(0, sum_l v+_kl - b_k),
 
-with the sum over labels l that are free. The set without j, and without all k that
-others give no reason to flip (r_k = 0), is in the part, and scores s at most. What j
-adds to the others is v+_jk, or r_k if they flip only because of it. Without pairs, the
-bound is the score.
+with the sum over labels l that are free. Undo the flips of j, and of all k with r_k =
+0, which no flips of other labels can make worthwhile: the set that results is in the
+part, and scores at most s. The flip of j adds to label k at most v+_jk, or r_k if k
+flips only because j does. Without pairs, the bound is the score.
 """
 
 import heapq
@@ -45,8 +45,8 @@ def best_sets(unaries, pairs, interactions, k, *, most_open, n_jobs):
     k : int
         Number of sets.
     most_open : int
-        Largest number of labels that are enumerated where the relaxation leaves them
-        open. If it never leaves more, the sets are the best.
+        Largest number of labels that are enumerated if the relaxation leaves them open.
+        If it never leaves more labels open, the sets are the best.
     n_jobs : int or None
         Number of threads.
 
@@ -83,7 +83,7 @@ class _Part:
     score : float
         Its score.
     fixed : ndarray of shape (n_labels,), bool
-        Which labels are fixed.
+        Whether each label is fixed.
     """
 
     labels: np.ndarray
@@ -91,7 +91,9 @@ class _Part:
     fixed: np.ndarray
 
     def flipped(self, order, place):
-        """Labels of the part in which a label flips first, and which are fixed."""
+        """Labels of the new part in which a label flips first, and flags of fixed
+        labels.
+        """
         labels, fixed = self.labels.copy(), self.fixed.copy()
         labels[order[place]] ^= 1
         fixed[order[: place + 1]] = True
@@ -99,7 +101,7 @@ class _Part:
 
 
 class _Search:
-    """The search for the best sets, with the arrays that all samples share."""
+    """The search for the best sets, with arrays for all samples."""
 
     def __init__(self, pairs, interactions, most_open):
         scores = interactions[pairs[:, 0], pairs[:, 1]]
@@ -109,7 +111,8 @@ class _Search:
         graph = LabelPairs(self._pairs, len(interactions))
         graph.set_scores(self._scores)
         self._relaxed = ReducedRoofDual(graph)
-        # a label with this score, or its negative, has one value in all best sets
+        # if the absolute score of a label is at least this, all best sets agree on the
+        # label
         self._strong = np.abs(interactions).sum(axis=1) + 1.0
 
     def find(self, unary, n_sets):
@@ -117,7 +120,7 @@ class _Search:
         numbers, found, heap = count(), [], []
 
         def add(value, part, order, rest):
-            # of equal values, sets come before bounds
+            # among equal values, sets come before bounds
             entry = -value, bool(rest), next(numbers), part, order, rest
             heapq.heappush(heap, entry)
 
@@ -137,7 +140,7 @@ class _Search:
             if rest:
                 add(rest[-1][0], part, order, rest)
         scores = np.array([part.score for part in found])
-        # by rounding, a better set may be found after a worse one
+        # rounding errors may change the order of sets
         ranks = np.argsort(-scores, kind="stable")
         return np.array([part.labels for part in found])[ranks], scores[ranks]
 
@@ -165,14 +168,14 @@ class _Search:
     def _divide(self, unary, part):
         """Free labels in an order, and bounds for each as the first one that flips.
 
-        Bounds come as ``(bound, place in the order)``, the highest last.
+        Bounds are pairs ``(bound, index in the order)``, the highest last.
         """
         signs = 2.0 * part.labels - 1.0
         of_others = self._interactions[part.labels == 1].sum(axis=0)
         loss = signs * (unary + of_others)
         order = np.argsort(loss, kind="stable")
         order = order[~part.fixed[order]]
-        # a pair counts for its first label in the order; fixed labels have the place n
+        # a pair counts for its first label in the order; fixed labels have the index n
         n = len(order)
         places = np.full(len(loss), n)
         places[order] = np.arange(n)

@@ -19,7 +19,7 @@ from sksstruct.utils.parallel import run_in_chunks
 BATCH = 512
 # A bias has converged if it changes by less than this.
 SETTLED = 1e-13
-# Up to this number of scores, several copies of them take little memory.
+# Up to this number of scores, several arrays of scores take little memory.
 FEW_SCORES = 2**22
 # Above this number, dual variables take much memory.
 MANY_DUALS = 2**27
@@ -42,7 +42,7 @@ class ConditionalRows(ConditionalKernel):
     pairs : ndarray of shape (n_pairs, 2)
         Pairs of labels.
     costs : ndarray of shape (2, n_labels)
-        c_ij of labels that are off, and of those that are on.
+        c_ij of labels that are off, and of labels that are on.
     example_weights : ndarray of shape (n_examples,)
         The p_i.
     scaling : float
@@ -61,7 +61,7 @@ class ConditionalRows(ConditionalKernel):
         examples, on = owners, hidden = np.nonzero(Y)
         states = Y
         if counted is not None:
-            # labels without a loss have a state of their own, whose cost is zero
+            # labels without a loss have a separate state, whose cost is zero
             owners, hidden = np.nonzero((Y == 1) | ~counted)
             states = Y + 2 * ~counted
             costs = np.vstack([costs, np.zeros_like(costs)])
@@ -91,13 +91,13 @@ class ConditionalModel(Trainable):
     """The composite likelihood, or margins, of label sets: "coordinates".
 
     Each label has the loss of its own score, in which the other labels have their
-    observed values; `_conditional.pyx` has the formulas. Without pairs that is one
-    binary classifier for each label.
+    observed values; `_conditional.pyx` has the formulas. Without pairs, each label is a
+    separate binary classifier.
 
     Parameters
     ----------
     X, Y, pairs, costs, example_weights, scaling, loss, counted : objects
-        As `ConditionalRows` takes them.
+        As in `ConditionalRows`.
 
     Attributes
     ----------
@@ -109,7 +109,8 @@ class ConditionalModel(Trainable):
         The data.
     free : ndarray of intp
         Labels whose bias has no penalty. If all examples have a label, or none has
-        it, the best bias is infinite: it is penalized, whatever `free_bias` is.
+        it, the best bias is infinite: such a bias is penalized, whatever `free_bias`
+        is.
     """
 
     # flat weights contain the padding of rows, which depends on the number of labels
@@ -204,7 +205,7 @@ class ConditionalModel(Trainable):
 
 
 def is_dense(X):
-    """Whether a matrix has so few zeros that leaving them out saves nothing."""
+    """Whether a matrix has so few zeros that a sparse format saves no memory."""
     return not sparse.issparse(X) or X.nnz >= DENSE * X.shape[0] * X.shape[1]
 
 
@@ -218,10 +219,10 @@ class ConditionalDual(CoordinateDual):
     """The dual variables b, and their weights w(b).
 
     A bias without a penalty is a constraint of the dual, sum_i p_i c_ij s_ij b_ij = 0.
-    It is met by the method of multipliers: a pass has a penalty alpha/2 (bias - m)^2,
-    and m, the multiplier, becomes the bias that is found. For a bound from below, the
-    duals of the examples with the label, or of those without it, are scaled down until
-    they meet the constraint.
+    The method of multipliers enforces the constraint: a pass has a penalty
+    alpha/2 (bias - m)^2, and afterwards m, the multiplier, is set to the bias. For a
+    lower bound, the duals of the examples with the label, or of those without it, are
+    scaled down until they meet the constraint.
 
     Parameters
     ----------
@@ -266,7 +267,7 @@ class ConditionalDual(CoordinateDual):
             # at the optimum, both sums of a label whose bias is free are equal
             model.rows.sums(self.duals, sums)
             sums = sums[:, free]
-            # if one sum is zero, the duals of the other one become zero
+            # if one sum is zero, the duals of the other sum become zero
             factors[:, free] = np.divide(
                 sums.min(axis=0), sums, out=np.zeros_like(sums), where=sums > 0.0
             )

@@ -6,7 +6,7 @@ With the notation of `_conditional.pyx`, the objective is a sum over labels j of
 
 and of the penalty of the pairs. Its (generalized) Hessian is alpha + A^T D A, where A
 maps the weights to the scores f_ij and D has the p_i c_ij l''. Without pairs each label
-is a block of its own, and arrays of several blocks have a column for each. With pairs,
+is a separate block, and arrays of several blocks have a column for each. With pairs,
 all weights are one block, a single column.
 """
 
@@ -17,9 +17,9 @@ from scipy.special import entr
 from sksstruct.models.multilabel.conditional import best_constants, is_dense
 from sksstruct.models.protocols.duals import ROUNDING
 
-# The diagonal of the Hessian is the preconditioner of a step if its entries differ by
-# this factor. If they differ by less, as those of rare and frequent words, steps with
-# the preconditioner take longer.
+# The diagonal of the Hessian is the preconditioner of a step if its largest entry is
+# more than this multiple of its least one. If the entries differ less, as with rare and
+# frequent words, steps with the preconditioner take longer.
 UNEVEN = 1e5
 
 
@@ -50,7 +50,7 @@ class LabelBlocks:
         self.n_blocks = 1 if self.joint else n_labels
         X = model.features
         if sparse.issparse(X) and is_dense(X):
-            # products of dense matrices are faster
+            # for matrices with few zeros, products of dense matrices are faster
             X = X.toarray()
         # weights of features that no example has are zero
         squares = X.multiply(X) if sparse.issparse(X) else X * X
@@ -94,7 +94,7 @@ class LabelGroup:
     problem : LabelBlocks
         All labels.
     labels : ndarray of int
-        Which of them.
+        The labels of this group.
     weights : ndarray of shape (n_features, n_labels)
         Weights.
 
@@ -103,7 +103,7 @@ class LabelGroup:
     primal : ndarray of shape (n_blocks,)
         Objectives.
     gradient : ndarray like weights
-        Their gradients.
+        Gradients of the objectives.
     residual : ndarray of shape (n_blocks,)
         Squared norms of the gradients over 2 alpha, without biases that are free: the
         gap of labels without such a bias.
@@ -126,14 +126,14 @@ class LabelGroup:
         self.scores = self._map(weights)
         self._evaluate()
 
-    # ---- the linear map A, and sums over blocks; `PairedLabels` has its own ----
+    # ---- the linear map A, and sums over blocks; `PairedLabels` overrides them ----
 
     def _map(self, weights):
         """Scores of weights."""
         return self.problem.X @ weights
 
     def _adjoint(self, slopes, transposed=None):
-        """A^T times slopes, with other features in A if `transposed` has them."""
+        """A^T times slopes; `transposed`, if given, replaces the features in A^T."""
         return (self.problem.transposed if transposed is None else transposed) @ slopes
 
     def _penalized(self, weights):
@@ -145,7 +145,7 @@ class LabelGroup:
         return weights
 
     def _fold(self, values):
-        """Values of blocks, which are sums over their labels."""
+        """Sums over the labels of each block; here a block is one label."""
         return values
 
     # ---- values ----
@@ -198,7 +198,7 @@ class LabelGroup:
         return self._fold(_dot(self.masses, self._conjugate(duals))) - square
 
     def _conjugate(self, duals):
-        """-l*(-b), which is what variables contribute to the dual."""
+        """-l*(-b), the terms of dual variables in the dual."""
         if not self.logistic:
             return duals - 0.25 * duals**2
         duals = np.minimum(duals, 1.0)
@@ -214,7 +214,7 @@ class LabelGroup:
             setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, which]))
 
     def product(self, directions, blocks, curvature):
-        """Hessians of some blocks times directions, and what scores change by."""
+        """Hessians of some blocks times directions, and the changes of the scores."""
         changes = self._map(directions)
         image = self._adjoint(curvature * changes)
         image += self.alpha * directions
@@ -223,7 +223,7 @@ class LabelGroup:
         return image, changes
 
     def diagonal(self):
-        """Second derivatives along single weights; ones where they differ little."""
+        """Second derivatives along single weights; ones if they differ little."""
         if self.problem.squares is None:
             return np.ones((1, 1))
         return self._adjoint(self.curvature, self.problem.squares) + self.alpha

@@ -47,7 +47,7 @@ class MultilabelFactors(LabelKernel):
         self._label_weights = feature_weights(
             self.n_features, self.n_labels, self._by_feature
         )
-        # one entry more than there are pairs, because a buffer must not be empty
+        # a spare entry, because a buffer must not be empty
         self.set_weights(self._label_weights, np.zeros(self.n_pairs + 1))
 
     def weights(self):
@@ -89,8 +89,8 @@ class MultilabelFactors(LabelKernel):
 class MultilabelGraph(PairKernel):
     """Label sets as graphs: a binary variable for each label, a factor for each pair.
 
-    Algorithms 2 and 4 use it; they are not made for many pairs. With L labels and P
-    pairs, variable i L + j is label j of example i, and pair i P + e its pair e.
+    Algorithms 2 and 4, which are slow with many pairs, use this model. With L labels
+    and P pairs, variable i L + j is label j of example i, and pair i P + e its pair e.
     Outcome (a, b) of pair f is the entry 4 f + 2 a + b. Only (1, 1) has a weight, which
     all examples share.
 
@@ -108,8 +108,8 @@ class MultilabelGraph(PairKernel):
                 f"{n} examples of {P} pairs are too many for this update; use "
                 "update='bgcd'"
             )
-        # every example has the same pairs, between labels of its own; a wrong label
-        # costs one
+        # every example has the same pairs, whose ends are labels of the example; a
+        # wrong label costs one
         firsts = np.arange(n) * L
         self.set_factors(
             np.arange(n + 1) * L,

@@ -111,14 +111,14 @@ def _names_of_columns(columns):
 
 
 def in_columns(Y, names, classes):
-    """Put the columns of labels where a classifier has them.
+    """Put the columns of labels into the order of a classifier.
 
     Parameters
     ----------
     Y : CSR matrix of shape (n_samples, n_names)
         Label indicator.
     names : ndarray of shape (n_names,)
-        Its labels.
+        Labels of the columns of Y.
     classes : ndarray of shape (n_labels,)
         Labels of the classifier.
 
@@ -189,7 +189,7 @@ def indicator_of(y, n_labels):
 
 
 def _hint_of_joined(values, separators):
-    """Advice on strings that seem to hold several labels each, or an empty string."""
+    """Advice on strings that seem to contain several labels, or an empty string."""
     if not all(isinstance(value, str) for value in values):
         return ""
     for separator in separators:
@@ -212,7 +212,8 @@ def columns_of(y):
     if sparse.issparse(y) and y.shape[1] > 1 and y.dtype.kind in "biuf":
         y = sparse.csr_array(y)
         y.sum_duplicates()
-        # values are checked while y is sparse; explicit zeros are labels that are off
+        # values are checked in the sparse format; explicit zeros are labels that are
+        # off
         if np.isin(y.data, (0, 1)).all():
             return y.astype(np.int32).toarray(), None
     if sparse.issparse(y):

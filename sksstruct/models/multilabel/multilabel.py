@@ -89,7 +89,7 @@ class MultilabelModel(RowsModel):
 
     def _take_loss(self, loss):
         surrogate = super()._take_loss(loss)
-        # the loss is of a label set, or of each label given the other labels
+        # the loss is one of label sets, or of each label given the other labels
         self.in_sets = not isinstance(surrogate, LabelLoss)
         self.label_loss = surrogate
         if self.in_sets and self.class_weight is not None:
@@ -144,7 +144,7 @@ class MultilabelModel(RowsModel):
         self._exact = self.enumerates(n_labels)
         self.target = self.asked_target
         if self.target == "auto":
-            # a loss of sets is made for whole sets, and so is a single label
+            # target "subset" suits losses of whole sets, and a single label
             whole = self.in_sets or n_labels == 1
             self.target = "subset" if whole else "micro"
         return Y
@@ -166,7 +166,7 @@ class MultilabelModel(RowsModel):
         )
 
     def _check_losses(self, Y, pairs):
-        """Raise an error if a label has no loss where some entries are not known."""
+        """Raise an error if unknown entries leave a label without a loss."""
         j = first_without_loss(Y, pairs) if self.partly_known else None
         if j is None:
             return
@@ -261,12 +261,13 @@ class MultilabelModel(RowsModel):
         return self.bind_scaled(examples, self.scaling)
 
     def _first_state(self, model, solver):
-        # dropped after its use, because it holds the trials, and these all examples
+        # `_start` is dropped when it was used, as it refers to the trials, which hold
+        # all examples
         start, self._start = self._start, None
         return start and start(model, solver)
 
     def _bind_part(self, examples, first, last):
-        # the scaling that was chosen with all examples
+        # the scaling was chosen with all examples
         return self.bind_part_scaled(examples, self.scaling, first, last)
 
     def bind_part_scaled(self, examples, scaling, first, last):
@@ -363,7 +364,7 @@ def bind_label_sets(X, n_labels, pairs, Y, example_weights, *, scaling, exact):
     n_examples, n_pairs = X.shape[0], len(pairs)
     # an example has one row of features of labels, and one of pairs
     each = np.arange(n_examples + 1)
-    # a key is half a label, so that features are halved, which is exact
+    # two keys are a label, so that features are halved, which is exact
     X = sparse.csr_array(X) * 0.5 if sparse.issparse(X) else X * 0.5
     blocks = [(X, each, n_labels, False)]
     if n_pairs:
@@ -436,7 +437,7 @@ def label_costs(class_weight, Y, weight, values, labels):
     Returns
     -------
     costs : ndarray of shape (2, n_labels)
-        What the loss of a label is multiplied by where it is off, and where it is on.
+        Factors of the loss of a label where the label is off, and where it is on.
     """
     n_labels = Y.shape[1]
     costs = np.ones((2, n_labels))
@@ -444,7 +445,7 @@ def label_costs(class_weight, Y, weight, values, labels):
         return costs
     if isinstance(class_weight, str):
         shares = np.vstack([weight @ (Y == 0), weight @ (Y == 1)])
-        # a label that is always on, or always off, is not balanced
+        # labels that are always on, or always off, are not balanced
         some = (shares > 0.0).all(axis=0)
         total = weight.sum()
         if Y.min(initial=0) == UNKNOWN:

@@ -12,18 +12,20 @@ from sksstruct.utils.parallel import run_in_chunks
 LEARNED = "f1", "micro", "macro"
 # Number of samples whose scores determine the threshold of all labels.
 ENOUGH = 1000
-# The threshold of a label is a mean of its own one, whose weight is the label's number
-# of samples, and of the threshold of all labels, which has this weight.
+# The threshold of a label is a weighted mean of the best threshold for this label,
+# whose weight is the label's number of samples, and of a threshold for all labels,
+# whose weight is this number.
 OTHERS = 2.0
 # Thresholds, in log-odds, contain the logarithm of the label's frequency times one of
-# these: rare labels, whose scores regularization keeps low, get lower thresholds.
+# these numbers: rare labels, whose scores regularization keeps low, get lower
+# thresholds.
 LENIENCES = 0.0, 0.25, 0.5, 0.75
 # Largest number of steps of the mean-field approximation.
 MEAN_FIELD_STEPS = 100
 # Change of the scores, as log-odds, below which the steps end.
 SETTLED = 1e-6
-# Newton steps of the calibration at most, the gradient at which they end, the share of
-# the decrease that the slope promises, and the shortest step.
+# Newton's method of the calibration: largest number of steps, gradient at which they
+# end, least decrease as a share of length times slope, and shortest length of a step.
 NEWTON_STEPS = 100
 NEWTON_TOL = 1e-4
 ARMIJO = 2.0**-11
@@ -45,7 +47,7 @@ def label_scores(unaries, interactions, exact, n_jobs=None):
         Whether to enumerate all sets. Otherwise the log-odds are those of the
         mean-field approximation, which is exact without pairs.
     n_jobs : int or None
-        Threads of the enumeration.
+        Number of threads of the enumeration.
 
     Returns
     -------
@@ -61,7 +63,7 @@ def label_scores(unaries, interactions, exact, n_jobs=None):
         of_pairs = 0.5 * ((sets @ interactions) * sets).sum(axis=1)
 
         def run(first, last):
-            # as many samples as give SETS scores
+            # the number of samples that have about SETS scores
             step = max(SETS // len(sets), 1)
             for start in range(first, last, step):
                 stop = min(start + step, last)
@@ -105,9 +107,9 @@ class Target:
     slope, offset : float
         The probability of a label with score s is ``expit(slope s + offset)``.
     thresholds : ndarray of shape (n_labels,) or float
-        Labels with higher scores are taken; not for "f1".
+        Labels with higher scores are chosen; not for "f1".
     fills : bool
-        Whether every sample has a label: if none is taken, the most likely one is.
+        Whether every sample has a label: if none is chosen, the most likely one is.
     """
 
     name: str
@@ -152,13 +154,13 @@ class Target:
         value : callable
             ``value(labels)`` returns the measure of predicted labels of the samples.
         known : ndarray of shape (n_samples, n_labels), bool, default=None
-            Which labels of the samples are known; None: all. Others are 0 in Y.
+            Which labels of the samples are known; None: all. Unknown labels are 0 in Y.
         """
         n_known = Y.size if known is None else np.count_nonzero(known)
         if name == "hamming" or not 0 < Y.sum() < n_known:
             return cls("hamming")
         slope, offset = _calibrate(*_entries(scores, Y, weight, known))
-        # if the scores are poor log-odds, thresholds may find better sets
+        # thresholds may find better sets than "f1" if the scores are poor log-odds
         options = [cls(name, slope, offset, fills=fills)] if name == "f1" else []
         own = None
         if name == "macro":
@@ -170,7 +172,7 @@ class Target:
             if own is not None:
                 counts = weight @ Y / weight.mean()
                 thresholds = (counts * own + OTHERS * thresholds) / (counts + OTHERS)
-            # with and without a label for empty sets, as the label may be wrong
+            # empty sets get the most likely label, or none, as this label may be wrong
             options += [
                 cls("micro", slope, offset, thresholds, fills=each)
                 for each in (False, True)[: 1 + fills]
@@ -198,7 +200,7 @@ class Target:
 
 
 def fill(labels, scores):
-    """Labels, and the best one of samples that have none; changes them in place."""
+    """Add the best label to samples that have none; changes `labels` in place."""
     empty = np.flatnonzero(~labels.any(axis=1))
     labels[empty, scores[empty].argmax(axis=1)] = 1
     return labels
@@ -215,7 +217,7 @@ def _entries(scores, Y, weight, known):
 def _calibrate(scores, y, weights):
     """Slope and offset of the log-odds of labels by their scores (Platt, 1999)."""
     base = np.average(y, weights=weights)
-    # in units of the spread, for which the tolerance of Newton's method is chosen
+    # scores are divided by their spread, for which Newton's tolerance is chosen
     spread = scores.std()
     if spread > 0.0 and np.isfinite(spread):
         slope, offset = _logistic_line(scores / spread, y, weights / weights.sum())
@@ -229,7 +231,7 @@ def _logistic_line(x, y, weights):
     """The logistic regression ``slope x + offset`` of 0 and 1, by Newton's method.
 
     `LogisticRegression` has the same steps. Tools such as MLflow, which record the fits
-    of scikit-learn's classes, would take it for a model of the user.
+    of scikit-learn's classes, would record such a fit as a model of the user.
     """
     rows, coef = np.column_stack([x, np.ones(len(x))]), np.zeros(2)
 
@@ -246,7 +248,7 @@ def _logistic_line(x, y, weights):
         slope, length = gradient @ step, 1.0
         while True:
             found = look(coef + length * step)
-            # at rounding no step is better
+            # if only rounding errors are left to remove, no step is better
             if found[0] <= loss + ARMIJO * length * slope or length < SHORTEST:
                 break
             length *= 0.5
@@ -264,7 +266,7 @@ def _common_threshold(scores, Y, weight, known):
 
 
 def _own_thresholds(scores, Y, weight, known):
-    """By label, the threshold with the largest F1; zero without samples of it."""
+    """The threshold of each label with the largest F1; zero for labels without samples."""
     found = np.zeros(Y.shape[1])
     for j in np.flatnonzero(weight @ Y):
         some = slice(None) if known is None else known[:, j]
@@ -278,16 +280,16 @@ def best_threshold(scores, y, weight):
     Parameters
     ----------
     scores : ndarray of shape (n,)
-        Scores; those above the threshold are taken.
+        Scores; labels with scores above the threshold are chosen.
     y : ndarray of shape (n,)
-        Whether each is right, 0 or 1; one of them is.
+        Whether each label is right, 0 or 1; at least one is right.
     weight : ndarray of shape (n,)
         Weights.
 
     Returns
     -------
     threshold : float
-        In the middle between two scores.
+        A number in the middle between two scores.
     """
     order = np.argsort(-scores, kind="stable")
     scores = scores[order]

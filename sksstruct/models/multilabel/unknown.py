@@ -78,7 +78,7 @@ def _unknown_entries(values):
     if values.dtype == object:
         flat = [is_missing(each) or _is_minus_one(each) for each in values.flat]
         unknown = np.array(flat, dtype=bool).reshape(values.shape)
-    # the minimum is nan if one entry is
+    # the minimum is nan if one entry is nan
     elif values.dtype.kind not in "if" or values.min() >= 0:
         return None
     else:

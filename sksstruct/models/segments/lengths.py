@@ -16,7 +16,7 @@ class SegmentLengths:
     """Methods of `SegmentModel` for the lengths that segments may have."""
 
     def _limits(self, name, default):
-        """Limits of the lengths of each label; the outside, if any, is first, with 1."""
+        """Limits of the lengths of each label; first the outside, if any, with 1."""
         given, labels = getattr(self, name), self.classes_.tolist()
         if isinstance(given, dict):
             unknown = [label for label in given if label not in labels]
@@ -65,7 +65,7 @@ class SegmentLengths:
         return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
     def _at_boundary(self, size):
-        """Allowed lengths of the first and last segment; None: those of all segments."""
+        """Allowed lengths of the first and last segment; None: as in all segments."""
         if self.boundary_lengths == "same":
             return None
         lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
