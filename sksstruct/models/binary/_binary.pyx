@@ -7,7 +7,7 @@ for the negative one. The bias is the last weight, the value of a feature that i
 
 A change d of mean parameters is one number, and A_i^T d is d times the features x_i of
 example i. Below, j numbers the entries of a row of features, which for sparse rows are
-the stored ones; k numbers keys or labelings.
+the stored entries; k numbers keys or labelings.
 """
 
 import numpy as np
@@ -28,8 +28,8 @@ def best_bias(signs, weights, slopes, balance=0.0):
     """
     kinks = signs * slopes
     order = np.argsort(kinks, kind="stable")
-    # slopes of the risk: left of all kinks the positive examples err, right of them the
-    # negative ones
+    # slope of the risk right of each kink: left of all kinks only positive examples
+    # have a loss, right of all kinks only negative examples
     slope = np.cumsum(weights[order]) - weights[signs > 0].sum() - balance
     k = min(int(np.searchsorted(slope, 0.0)), len(order) - 1)
     return float(kinks[order[k]])
@@ -205,7 +205,7 @@ cdef class BoundBinary(BoundModel):
         cdef double part
         value[0] = 0.0
         for k in range(n_keys):
-            # a key is a class, and so a labeling
+            # a key is a class, which is a labeling
             self.evaluate(workspace, i, keys + k, &part)
             value[0] += values[k] * part
         return 0

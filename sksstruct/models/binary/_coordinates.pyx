@@ -39,7 +39,7 @@ cdef class Coordinates:
     order : ndarray of shape (n_examples,), intp
         Examples. Passes visit the first `n_active` of them.
     gap : float
-        Sum of the gaps of the examples of the last pass at the time of their visits.
+        Sum of the gaps of the examples, each at the time of its visit in the last pass.
     """
 
     cdef BoundBinary model
@@ -51,7 +51,7 @@ cdef class Coordinates:
     cdef Py_ssize_t place, n_changed
     cdef double partial_gap, largest, smallest
     # extreme slacks of the last pass, without slacks that point out of a bound;
-    # examples at a bound stay active while their slack is between both
+    # examples at a bound stay active while their slack is between these two numbers
     cdef double highest, lowest
 
     def __init__(self, BoundBinary model, double alpha):
@@ -86,7 +86,8 @@ cdef class Coordinates:
         Returns
         -------
         n_changed : int or None
-            Number of dual variables that the pass changed; None if it has not ended.
+            Number of dual variables that the pass changed; None if the pass has not
+            ended.
         """
         cdef Py_ssize_t visits = 0, i
         cdef Py_ssize_t[::1] order = self.order
@@ -100,7 +101,8 @@ cdef class Coordinates:
                     self._prefetch(order[self.place + 1])
                 slack = 1.0 - self._sign(i) * self.model._score(i, &w[0])
                 if self._leaves(duals[i], slack):
-                    # the last active example takes its place, and is visited next
+                    # the last active example takes the place of example i, and is
+                    # visited next
                     self.n_active -= 1
                     order[self.place], order[self.n_active] = order[self.n_active], i
                     continue
@@ -130,14 +132,14 @@ cdef class Coordinates:
 
     cdef void _limit(self, double highest, double lowest) noexcept nogil:
         """Set the range of slacks for which examples at a bound stay active."""
-        # without a positive slack no example at 1 is left out, and without a negative
-        # one no example at 0
+        # without a positive slack, no example with b_i = 1 is left out; without a
+        # negative slack, no example with b_i = 0
         self.highest = highest if highest > 0.0 else INFINITY
         self.lowest = lowest if lowest < 0.0 else -INFINITY
 
     cdef inline bint _step(self, Py_ssize_t i, double slack, double* dual,
                            double* w) noexcept nogil:
-        """Maximize over b_i; return whether it changed."""
+        """Maximize over b_i; return whether b_i changed."""
         cdef double rate = self.model._example_weights[i] / self.alpha
         cdef double curvature = rate * self.model._norms[i], best
         # without features the slack does not depend on b_i

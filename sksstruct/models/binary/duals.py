@@ -137,7 +137,7 @@ class BinaryCoordinates(CoordinateDual):
         return n_changed
 
     def end_pass(self):
-        # converged on the active examples: check all examples again
+        # no active example changed: visit all examples again
         return not self._n_changed and self.expand()
 
     def _form_weights(self):

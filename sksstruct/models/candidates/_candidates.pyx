@@ -1,12 +1,12 @@
-"""Candidates as a structure: a labeling picks one, and perhaps a class for it.
+"""Candidates as a structure: a labeling picks a candidate and a class.
 
-With candidates c and classes k of an example, whose features of a candidate are f_c,
+With candidates c of an example, which have features f_c, and classes k,
 
     score(c, k) = <W[:, k], f_c> + bias[k]
     loss(c, k)  = 1 - overlap(c) [k is right]
 
-and labelings are pairs (c, k). The overlap of a candidate with the observed one is 1
-for the observed one, and for others 0, or the overlap of the boxes (Blaschko and
+and labelings are pairs (c, k). The overlap of the observed candidate is 1; the overlap
+of another candidate is 0, or that of its box with the observed box (Blaschko and
 Lampert, 2008).
 
 The table has a row of ld >= n_classes entries for each candidate, the classes and
@@ -68,7 +68,7 @@ cdef class Candidates(Structure):
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         value[0] = 1.0
-        # in a wrong class, no overlap counts
+        # a wrong class has loss 1, whatever the overlap
         if y[1] == self._y_true[2 * i + 1]:
             value[0] -= self._overlaps[self._offsets[i] + y[0]]
         return 0
@@ -108,7 +108,7 @@ cdef class Candidates(Structure):
             for label in range(self.n_labels):
                 high = max(high, at.theta[candidate * self.ld + label])
         value[0] = high
-        # all labelings are forbidden, and have probability zero
+        # if all labelings are forbidden, their probabilities are zero
         if high == -INFINITY:
             return 0
         for candidate in range(n):

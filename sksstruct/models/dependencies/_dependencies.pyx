@@ -69,7 +69,7 @@ cdef Flaw flaw_of(Py_ssize_t n, const int32_t* heads, bint projective,
 
 
 def find_flaw(const int32_t[::1] heads, bint projective, bint single_root):
-    """Describe why heads are no allowed tree; None if they are one."""
+    """Describe why heads are no allowed tree; None if they are an allowed tree."""
     cdef Py_ssize_t word = 0
     cdef Flaw flaw = flaw_of(heads.shape[0], &heads[0], projective, single_root, &word)
     if flaw == NO_HEAD:

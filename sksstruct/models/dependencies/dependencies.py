@@ -18,9 +18,9 @@ from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.validation import check_heads, check_weight
 
-# As `LIKELIHOOD_C2` of chains, but larger: only arcs of training trees were seen with
-# all their features, so that large weights do not carry over to new sentences. Chosen
-# from a few values on two treebanks.
+# As `LIKELIHOOD_C2` of chains, but larger: features of arcs that are in no training
+# tree are mostly unseen, so that large weights fit new sentences badly. Chosen from a
+# few values on two treebanks.
 _LIKELIHOOD_C2 = 0.9
 
 
@@ -171,8 +171,8 @@ class DependencyModel(CompiledModel):
         self.mean_size_ = float(np.average(sizes, weights=weight))
         trees = self._outputs(X, y)
         if self.follows_scale:
-            # arcs of the observed trees only, as most other arcs have features never
-            # seen in one
+            # only arcs of observed trees, as most other arcs have features that never
+            # occur in an observed tree
             arcs = stack(list(map(_arcs, X, trees)))
             self.moments_ = ColumnMoments.of(arcs, np.repeat(weight, sizes))
         return trees
@@ -180,7 +180,7 @@ class DependencyModel(CompiledModel):
     def _output(self, x, y, name):
         n = _n_words(x)
         heads = check_heads(y, n, name)
-        # clipped to int32; numbers out of range stay invalid
+        # heads outside 0, ..., n become -1 or n + 1, which `find_flaw` rejects
         heads = np.clip(heads, -1, n + 1).astype(np.int32)
         flaw = find_flaw(heads, self.projective, self.single_root) if n else None
         if flaw is not None:

@@ -25,7 +25,7 @@ cdef class Matchings(Structure):
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As in `Structure`: a column or -1 for each row, and a key for each column.
+        As in `Structure`: a column or -1 for each row, and a key for each matched row.
     shapes : ndarray of shape (n_examples, 2), intp
         Numbers of rows and columns.
     offsets : ndarray of shape (n_examples + 1,), intp
@@ -54,7 +54,8 @@ cdef class Matchings(Structure):
         # scores for the assignment, its columns, and its memory
         self.memory_size = (shapes.prod(axis=1).max(initial=1) + self.max_size
                             + assignment_memory(np.max(shapes, initial=1)))
-        # examples of different shapes may have equally many pairs
+        # shapes are part of the meaning, as different shapes may have equally many
+        # pairs
         self.meaning += [shapes, complete]
         self._costs, self._constants = costs, constants
 

@@ -18,7 +18,7 @@ from sksstruct.utils._simd cimport sks_exp_row, sks_rescale
 from sksstruct.models.tables._table import block_ld
 
 
-# final: spares virtual calls
+# a final class has no virtual calls
 @cython.final
 cdef class Classes(Structure):
     """Classes of examples.

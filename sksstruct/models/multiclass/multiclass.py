@@ -23,16 +23,17 @@ from sksstruct.utils.labels import shown
 from sksstruct.utils.packed import compact_rows
 from sksstruct.utils.sparse_input import validate_rows
 
-# Largest mean square of the features, over n alpha mu, for dual ascent.
+# Dual ascent is chosen up to this mean square of the features over n alpha mu.
 MOST_STEEP = 200.0
 
 
 class BoundClasses(BoundTable):
-    """Classes with their data, which are one block and a row for each example."""
+    """Classes bound to data: one block, in which each example has one row."""
 
     def quick_ascent(self, alpha):
-        # Passes of dual ascent grow with the mean square of the features over n alpha
-        # mu, passes of L-BFGS far less; the limit was measured on digits and letters.
+        # The number of passes of dual ascent grows with the mean square of the features
+        # over n alpha mu, that of L-BFGS far less; the limit was measured on digits and
+        # letters.
         X = self.features[0]
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         square = squares.sum() / len(self.sizes) + self.has_bias[0]
@@ -105,7 +106,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
             np.arange(len(classes)),
             np.array([facts.counts[label] for label in classes.tolist()]),
         )
-        # blocks count samples before factors are applied, so that no factor may be zero
+        # samples are counted before factors change their weights: no factor may be zero
         wrong = ~(np.isfinite(self._factors) & (self._factors > 0.0))
         if wrong.any():
             k = int(np.argmax(wrong))

@@ -266,7 +266,7 @@ def _common_threshold(scores, Y, weight, known):
 
 
 def _own_thresholds(scores, Y, weight, known):
-    """The threshold of each label with the largest F1; zero for labels without samples."""
+    """The threshold of each label with the largest F1; zero if no sample has it."""
     found = np.zeros(Y.shape[1])
     for j in np.flatnonzero(weight @ Y):
         some = slice(None) if known is None else known[:, j]

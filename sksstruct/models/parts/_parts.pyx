@@ -47,7 +47,7 @@ cdef inline double miss(PartsKernel model, Py_ssize_t i, Py_ssize_t part,
     cdef double column = position % width - observed % width
     cdef double square = (row * row + column * column) / (
         model._units[i] * model._units[i])
-    # the cost is capped: a lost part costs the same at any distance
+    # the cost is capped: at a distance above the unit, a part costs the same
     return (square if square < 1.0 else 1.0) / model.n_parts
 
 
@@ -228,7 +228,7 @@ cdef class PartsKernel(Structure):
         value[0] = at.constant + mu * sum_product(
             self._tree, height, width, springs, grids, scratch, moments)
         memset(means, 0, (end + 4 * n_edges) * sizeof(double))
-        # all placements are forbidden
+        # if all placements are forbidden, means are zero
         if value[0] == -INFINITY:
             return 0
         self._store_grids(i, grids, means)
@@ -243,7 +243,8 @@ cdef class PartsKernel(Structure):
 
     cdef void _load_springs(self, const double* others, double factor,
                             Spring* springs) noexcept nogil:
-        """Write the springs; their weights become ones of positions, not of units."""
+        """Write springs with weights for displacements in positions instead of units.
+        """
         cdef Py_ssize_t edge, axis
         cdef const double* weights
         cdef double scale

@@ -139,9 +139,9 @@ class PartsModel(CompiledModel):
         else:
             self.offsets_ = self._clusters(moves, weight)
         size = np.average([x.shape[:2] for x in X], axis=0, weights=weight)
-        # Keeps features of springs at about 1. In units of their standard deviation,
-        # distant parts would outweigh all else, and training would take ten times as
-        # long.
+        # Deviations in these units are at most about 1. In units of their standard
+        # deviation, distant parts would have features far larger than all other
+        # features, and training would take ten times as long.
         self.scales_ = np.broadcast_to(size / 2.0, moves.shape[1:]).copy()
         return self._outputs(X, y)
 
@@ -155,7 +155,8 @@ class PartsModel(CompiledModel):
                     f"n_types={self.n_types}: the training data has {n_seen} different "
                     f"displacements of the edge {tuple(edge)}"
                 )
-            # imported late, as scikit-learn's clusters take longer than all models
+            # imported here, as scikit-learn's clusters take longer to import than all
+            # models
             from sklearn.cluster import KMeans
 
             means = KMeans(self.n_types, n_init=10, random_state=0)
@@ -283,7 +284,7 @@ class PartsModel(CompiledModel):
         if has_type_features:
             blocks.append((features, offsets, 2 * n_springs, False))
             most_keys += 2 * n_edges
-        # labelings include types, which have a bias
+        # a labeling has a position for each part and, with types, a type for each edge
         structure = Parts(
             np.full(len(X), self.n_parts_ + typed * n_edges),
             labels,

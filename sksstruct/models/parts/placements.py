@@ -28,7 +28,7 @@ class Parts(PartsKernel):
     offsets : ndarray of shape (n_edges, 2) or (n_edges, n_types, 2)
         Mean displacements of edges, or of their types, for rows and for columns.
     scales : ndarray of shape (n_edges, 2)
-        Units of the remaining displacements.
+        Units of displacements minus their means.
     type_features : bool
         Whether there is a second table, for types that depend on the image.
     units : ndarray of shape (n_examples,) or None
@@ -91,9 +91,8 @@ class Parts(PartsKernel):
     def springs(self, others):
         """Return views of the linear and quadratic weights, and of the bias or None.
 
-        Linear and quadratic weights have shape (n_edges, 2), with types (n_edges,
-        n_types,
-        2).
+        Linear and quadratic weights have shape (n_edges, 2), or (n_edges, n_types, 2)
+        with types.
         """
         shape = self.offsets.shape[: self.offsets.ndim - 1]
         table = others.reshape(*shape, self.others_of_key)
@@ -115,7 +114,7 @@ class Parts(PartsKernel):
             table = theta[end:].reshape(height * width, self.type_ld)
             table = table[:, : 2 * self.n_springs]
             ends = np.ascontiguousarray(table.T).reshape(*bias.shape, 2, height, width)
-        # weights for displacements in positions rather than units
+        # weights for displacements in positions instead of units
         return unary, (
             self.edges,
             self.offsets,

@@ -11,7 +11,7 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 
 cdef class PythonModel(BoundModel):
-    """Calls methods of a subclass in Python, in which outputs have numbers."""
+    """Calls methods of a Python subclass, which refer to outputs by their numbers."""
 
     def set_weights(self, Py_ssize_t n_weights, Py_ssize_t n_outputs):
         """Set the number of weights, and the largest number of an example's outputs."""
@@ -108,7 +108,7 @@ cdef class PythonModel(BoundModel):
     # ---- inner products ----
 
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil:
-        # products of stored vectors cost less than another oracle call
+        # products of stored vectors take less time than another oracle call
         return 1
 
     cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y,

@@ -58,7 +58,7 @@ def fingerprint(y):
         return pickle.dumps(y)
     if isinstance(y, (str, bytes, int, float, complex, frozenset, np.generic)):
         return y
-    # without an __eq__ of its own, an object's hash is its address
+    # the hash of an object without its own __eq__ is its address
     return y if type(y).__eq__ is not object.__eq__ else pickle.dumps(y)
 
 
@@ -68,7 +68,7 @@ class PythonWorkspace(Workspace):
     Parameters
     ----------
     n_weights : int
-        Number of weights, or 0 if no changes are prepared.
+        Number of weights, or 0 if no changes are formed.
     """
 
     def __init__(self, n_weights):
@@ -81,7 +81,7 @@ class PythonWorkspace(Workspace):
 
     def read(self, w):
         super().read(w)
-        # read-only for methods of users, as solvers go on using the weights
+        # methods of users get a read-only array, as solvers use the weights afterwards
         self.array = w.view()
         self.array.flags.writeable = False
 
@@ -124,7 +124,7 @@ class BoundPython(PythonModel):
         self.losses = [[0.0] for _ in Y]
         # joint feature vectors by (example, number), and their total bytes
         self._features, self._bytes = {}, 0
-        # only a feature vector tells the number of weights
+        # the number of weights is the length of a joint feature vector
         self.set_weights(self.features(0, 0)[2], MOST)
         self.oracle_bounds = spec.bounds()
         self._token = uuid4().hex
@@ -201,7 +201,7 @@ class BoundPython(PythonModel):
             )
         # bytes of indices and values, and of the objects around them
         size = 16 * len(values) + 200
-        # all vectors are dropped, as later use of each is unknown
+        # all vectors are dropped, as it is unknown which vectors will be used
         if self._bytes + size > KEPT:
             self._features.clear()
             self._bytes = 0
@@ -348,11 +348,11 @@ class BoundPython(PythonModel):
     def products(self, ws, i, y, labelings):
         """Return a row of the Gram matrix, `gram_row`, as a list."""
         y_true = self.features(i, 0)
-        # the scratch is free, as Gram rows are formed before a step is prepared
+        # the list of changes is empty, as Gram rows are formed before steps
         ws.change += [(y, 1.0), (0, -1.0)]
         self.form(ws, i)
         row, base = [], None
-        # the observed output first, as all products are relative to its own
+        # the observed output is first, as its product is subtracted from all products
         for number in [0, *labelings]:
             where, values, _ = y_true if number == 0 else self.features(i, number)
             product = float(values.dot(ws.g if where is None else ws.g[where]))

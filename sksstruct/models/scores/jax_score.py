@@ -27,7 +27,7 @@ class JAXScore(LinearizedScore):
         key of JAX: arrays in nested lists, tuples and dicts.
     apply : callable
         ``apply(parameters, X)`` returns the scores of rows X, an array of shape
-        (n_rows, n_labels). To be pickled with an estimator, both are functions of a
+        (n_rows, n_labels). To be pickled with an estimator, both must be functions of a
         module.
     needs_offsets : bool, default=False
         Whether ``apply(parameters, X, offsets)`` also gets the first row of each

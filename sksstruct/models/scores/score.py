@@ -185,7 +185,7 @@ class ScoreFunction(BaseEstimator):
 
 
 class LinearizedScore(Constrained, ScoreFunction):
-    """A score function by `linearize`, of which all other methods return a part."""
+    """A score function that implements `linearize`; other methods call it."""
 
     def check(self) -> None:
         validate_params(self)

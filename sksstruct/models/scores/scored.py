@@ -23,7 +23,7 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
 # Sizes of parts: least number of rows, stored entries per feature, and least number of
-# parts. A step on a fine part touches all parameters; a coarse part fits into the
+# parts. A step on a fine part changes all parameters; a coarse part fits into the
 # processor's cache.
 FINE, COARSE = (128, 16, 8), (1024, 16, 1)
 
@@ -40,7 +40,7 @@ class ScoredLoss(NonlinearLoss):
     offsets : ndarray of shape (n_examples + 1,)
         First row of each example.
     n_columns : int
-        Scores of a row.
+        Number of scores of a row.
     example_weights : ndarray of shape (n_examples,) or None
         The p_i.
     bind : callable
@@ -90,8 +90,7 @@ class ScoredLoss(NonlinearLoss):
                     self._weights, self._bind)  # fmt: skip
 
     def prepare(self, smooth_loss, smoothing, k, fine):
-        """Divide the examples into parts; `sksstruct.models.roles.nonlinear_loss` calls
-        it.
+        """Divide the examples into parts; called by `roles.nonlinear_loss`.
 
         Parameters
         ----------
@@ -215,7 +214,7 @@ class ScoredLoss(NonlinearLoss):
 
 
 class Part:
-    """Some examples of a `ScoredLoss`, from which the arguments come."""
+    """Some examples of a `ScoredLoss`, which passes the arguments."""
 
     def __init__(self, score, rows, offsets, n_columns, numbers, example_weights, bind):
         self.score, self.n_columns = score, n_columns
