@@ -185,8 +185,8 @@ def fits_entropy_dual(model, state, smoothing):
     -------
     fits : bool
     """
-    # duals of other labels are no useful start: at these, the new labels have
-    # probabilities near zero, which only many steps would change
+    # duals of other labels are no useful start: the new labels would have probabilities
+    # near zero, and many steps would be needed to increase these
     return (
         state.get("mu") == smoothing.mu
         and state.get("signature") == model.signature

@@ -318,7 +318,7 @@ cdef class BoundChain(BoundModel):
 
     @property
     def first_other(self):
-        """The first flat weight after the emission weights and biases."""
+        """Index of the first flat weight after the emission weights and biases."""
         return (self.n_features + START) * self.ld
 
     def views(self, w):

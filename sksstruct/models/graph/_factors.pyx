@@ -317,7 +317,7 @@ cdef class PottsKernel(GraphKernel):
         cdef Py_ssize_t best[2][2]
         cdef Py_ssize_t k, j, silent = 0
         cdef int side
-        # equal labels: all with a message, and one without any
+        # equal labels: all labels with a message, and one label without messages
         for side in range(2):
             for k in range(messages[side].size):
                 self._offer(messages[side].labels[k], messages[side].labels[k], equal,

@@ -146,7 +146,7 @@ cdef class PairKernel(FactorModel):
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
-        # messages of both ends: of the label off, and on
+        # for each end, the messages to its label if it is off, and if it is on
         cdef double incoming[2][2]
         cdef double score
         cdef Py_ssize_t k, code

@@ -15,9 +15,9 @@ scores more than
     r_k = max(0, sum_l v+_kl - b_k),
 
 with the sum over labels l that are free. Undo the flips of j, and of all k with r_k =
-0, which no flips of other labels can make worthwhile: the set that results is in the
-part, and scores at most s. The flip of j adds to label k at most v+_jk, or r_k if k
-flips only because j does. Without pairs, the bound is the score.
+0, whose losses b_k no pairs outweigh: the set that results is in the part, and scores
+at most s. The flip of j adds to label k at most v+_jk, or r_k if k flips only because j
+does. Without pairs, the bound is the score.
 """
 
 import heapq

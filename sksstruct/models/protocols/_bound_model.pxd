@@ -46,7 +46,7 @@ cdef class BoundModel:
     cdef readonly double visit_work
     cdef public double feature_scale
     cdef readonly object sizes, starts, example_weights
-    # the same arrays as memoryviews, for loops without the interpreter
+    # the three arrays as memoryviews, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const double[::1] _example_weights
     cdef public object oracle_bounds, surrogate, binder, kept_factors
@@ -59,7 +59,7 @@ cdef class BoundModel:
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil
-    # also loads potentials; the workspace holds the labelings, in rows, and values
+    # loads potentials, too; the workspace holds the labelings, in rows, and values
     cdef Py_ssize_t best_labelings(
         self, Workspace ws, Py_ssize_t i, Py_ssize_t k, const int32_t** labelings,
         const double** values) except -1 nogil

@@ -17,7 +17,7 @@ cdef class EntropyDual:
     cdef readonly BoundModel model
     cdef readonly double mu
     cdef readonly object natural, begun, losses, entropies
-    # the same arrays as memoryviews, for loops without the interpreter
+    # addresses or memoryviews of these arrays, for loops without the interpreter
     cdef double[::1] _losses, _entropies
     cdef uint8_t[::1] _begun
     cdef float* _natural

@@ -234,7 +234,7 @@ cdef class BinaryFactorModel:
 
     def loss_at_zero(self):
         """Return the objective at w = 0, where all labels may be wrong."""
-        # both states of a label score zero, and the wrong one costs one
+        # both states of a label score zero, and the wrong state costs one
         return float(self.example_weights.sum() * self.n_labels)
 
     def work_of_maxima(self):

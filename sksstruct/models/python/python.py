@@ -86,7 +86,7 @@ class PythonWorkspace(Workspace):
         self.array.flags.writeable = False
 
     def add(self, number, coef):
-        """d += coef times an output"""
+        """d += coef times the indicator of an output"""
         self.change.append((number, coef))
 
     def clear(self):

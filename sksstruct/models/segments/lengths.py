@@ -65,7 +65,7 @@ class SegmentLengths:
         return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
     def _at_boundary(self, size):
-        """Allowed lengths of the first and last segment; None: as in all segments."""
+        """Allowed lengths of the first and last segment, or None if all are alike."""
         if self.boundary_lengths == "same":
             return None
         lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]

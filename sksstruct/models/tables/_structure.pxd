@@ -34,7 +34,7 @@ cdef class Structure:
     cdef readonly bint labeled, reads_shared, one_entry, first_block_decides
     cdef readonly object partial
     cdef readonly list meaning
-    # the same arrays as memoryviews, for loops without the interpreter
+    # `sizes`, `starts` and `labels` as memoryviews, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const int32_t[::1] _y_true
     # Constraints: whether a labeling may pick each entry, in rows of length

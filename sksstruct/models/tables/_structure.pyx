@@ -260,17 +260,17 @@ cdef class Structure:
 
     # ---- weights that are potentials themselves ----
 
-    # Number of keys of an example beyond its tables.
+    # Return the number of keys of an example beyond its tables.
     cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
         return 0
 
-    # Score of a key beyond the tables, counted from their end.
+    # Return the score of a key beyond the tables; `key` is counted from their end.
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* others) noexcept nogil:
         return 0.0
 
-    # others += change times the features of a key beyond the tables; returns the index
-    # of the first of the `others_of_key` weights of the key.
+    # Add change times the features of a key beyond the tables to others; return the
+    # index of the first of the `others_of_key` weights of the key.
     cdef Py_ssize_t add_other(self, Py_ssize_t i, Py_ssize_t key, double change,
                               double* others) except -1 nogil:
         raise NotImplementedError

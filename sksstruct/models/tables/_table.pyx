@@ -202,7 +202,7 @@ cdef class BoundTable(BoundModel):
 
     @property
     def first_other(self):
-        """The first flat weight after the first block."""
+        """Index of the first flat weight after the first block."""
         cdef Block* block = &self._blocks[0]
         # blocks end on a cache line
         n_rows = block.n_features + block.has_bias
