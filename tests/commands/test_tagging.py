@@ -413,7 +413,7 @@ def test_mistakes_with_models_of_crfsuite(files, tmp_path, capsys):
     (tmp_path / "empty").write_text("\n")
     for file in ("words", "empty"):
         assert main(["tag", str(tmp_path / file), "-m", name]) == 0
-    assert capsys.readouterr().out == "xyz 9 O\n\n"
+    assert capsys.readouterr().out == "xyz\t9\tO\n\n"
     (tmp_path / "template").write_text("U0:%x[0,1]\n")
     assert main(["train", data, "-m", name, *template]) == 0
     (tmp_path / "words").write_text("xyz\n")
