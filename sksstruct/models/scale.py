@@ -211,7 +211,7 @@ class ColumnMoments:
 def _rounded(values):
     """Values rounded to digits that do not depend on the order of the parts.
 
-    Models of the same data are then the same, bit for bit, for any division into parts.
+    Models of the same data then have equal bits for any division into parts.
     """
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.rint(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS)

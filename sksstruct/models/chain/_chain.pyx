@@ -6,12 +6,12 @@ Score of labels y for features F (size x n_features), Osokin et al. (2016), I.1-
         + sum_t transitions[y_t, y_{t+1}]
 
 Positions are t and s, labels a and b, their number is K. Rows of all tables have
-ld >= K entries, those beyond K being padding. Flat weights are n_features emission
+ld >= K entries; entries beyond K are padding. Flat weights are n_features emission
 rows (the columns of coef_), then the tail: bias, start and end, then K rows of
 transitions, from -> to, and then weights of features on pairs of labels if there are
 any (`_pair_features.pyx`), so that each position has its own table of transitions. The
-last weights are those of triples of consecutive labels, which first-order chains do not
-have.
+last weights are weights of triples of consecutive labels, which first-order chains do
+not have.
 
 Mean parameters of example i have keys t * ld + label for nodes,
 size_i * ld + from * ld + to for edges, and after all keys of edges a key for each
@@ -115,7 +115,7 @@ cdef class BoundChain(BoundModel):
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
     feature_scale : float
-        Factor of all features in X; those of bias, ends and transitions are one.
+        Factor of all features in X, but not of bias, ends and transitions.
     pairs : PairSupport or None
         Weights of features on pairs of labels.
     triples : PairSupport or None
@@ -368,7 +368,7 @@ cdef class BoundChain(BoundModel):
                 int32_t[::1] labels, double[::1] scores):
         """Decode sequences start <= i < stop into flat labels and their scores."""
         cdef Py_ssize_t i
-        # threads share the arrays, each with sequences and a workspace of its own
+        # threads share the arrays; each thread has other sequences and a workspace
         with nogil:
             for i in range(start, stop):
                 self.potentials(workspace, i)
@@ -459,8 +459,7 @@ cdef class BoundChain(BoundModel):
         return 0
 
     cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil:
-        """Return the number of keys of edges: those of one table, or a table per edge.
-        """
+        """Return the number of keys of edges: cells of one table or of all tables."""
         return self._table_step * (size - 1) if self._table_step else (
             self.n_labels * self.ld)
 
@@ -760,8 +759,7 @@ cdef class BoundChain(BoundModel):
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out
     ) except -1 nogil:
-        """Write the inner products without those of features on pairs and of triples.
-        """
+        """Write inner products, without features on pairs and without triples."""
         cdef Py_ssize_t ld = self.ld, last = self._sizes[i] - 1, t, k
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef const int32_t* z = labelings

@@ -108,8 +108,7 @@ cdef class ChainEntropyDual(EntropyDual):
             self._pair_values[self._read[first + k]] = values[k]
 
     cdef void _sum_edges(self, Py_ssize_t i, double* pair_means) noexcept nogil:
-        """Write edge means summed over the positions, and means of features on pairs.
-        """
+        """Write edge means summed over positions, and means of features on pairs."""
         cdef Py_ssize_t first = self._list_starts[i], cells = self._cells
         cdef Py_ssize_t second = self._chain._starts[i] + 1, t, k
         cdef const double* edges = self._oracle.edges

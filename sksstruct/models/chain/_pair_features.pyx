@@ -113,7 +113,7 @@ cdef class PairFeatures:
         return tuple(map(np.asarray, self._arrays))
 
     def same_as(self, arrays):
-        """Return whether other `arrays` have the same features and weights."""
+        """Return whether `arrays` equal the arrays of this object."""
         return (isinstance(arrays, (tuple, list)) and len(arrays) == len(self._arrays)
                 and all(map(np.array_equal, self._arrays, arrays)))
 

@@ -204,8 +204,7 @@ def write_marginals(BoundChain chain, Workspace workspace, double temperature,
     """Write node marginals of sequences start <= i < stop, and perhaps entropies.
 
     Row t of nodes (n_positions, ld) is a position, sequence after sequence.
-    log_partition is -inf if all labelings of a
-    sequence are forbidden.
+    log_partition is -inf if all labelings of a sequence are forbidden.
     """
     cdef Posterior posterior = Posterior(chain, workspace, temperature)
     cdef bint wants_entropies = entropies is not None

@@ -355,8 +355,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     cdef void _add_tables(self, ChainMeans means, Py_ssize_t i, double* edges,
                           double* triples) noexcept nogil:
-        """Add p_i times the differences of edge means and of means of triples to sums.
-        """
+        """Add p_i times differences of edge means and of means of triples to sums."""
         cdef Py_ssize_t step = self.chain._table_step, t, k
         cdef Py_ssize_t second = self.chain._starts[i] + 1
         cdef double weight = self.chain._example_weights[i]

@@ -116,7 +116,7 @@ loss_length, feature_scale : objects
     ends : ndarray of shape (2, ld) or None
         Scores of 0 or -inf of first and last labels.
     n_slots : int, default=None
-        Number of slots besides those of the pairs in `pair_index`; None: 32 for each
+        Number of slots besides the slots of pairs in `pair_index`; None: 32 for each
         pair of neighboring positions in the data, or 1024 if that is more.
 
     Attributes
@@ -155,8 +155,7 @@ loss_length, feature_scale : objects
                               / self.starts[self.n_examples] + 1.0))
 
     def _set_slots(self, n_slots):
-        """Make room for n_slots weights of pairs, or for all pairs if these are fewer.
-        """
+        """Set the number of slots to n_slots, or to the number of pairs if less."""
         n_slots = min(int(n_slots), self.n_labels ** 2)
         # rounded up to whole vectors
         self.n_slots = -(-n_slots // 8) * 8

@@ -438,9 +438,7 @@ all_possible_transitions, all_possible_triples, class_weight
         return model
 
     def _existing(self, model, data):
-        """Return the weights that exist, for data in parts those that exist in any
-        part.
-        """
+        """Return the weights that exist: with data in parts, in any part."""
         if self._support is None:
             return existing_weights(
                 model, data, self.all_possible_states, self.all_possible_transitions

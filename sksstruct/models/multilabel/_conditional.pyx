@@ -136,7 +136,7 @@ cdef class ConditionalKernel:
     # labels that are on, example by example
     cdef const Py_ssize_t* on_starts
     cdef const int32_t* on
-    # labels that are on, and those without a loss, example by example
+    # labels that are on, or that have no loss, example by example
     cdef const Py_ssize_t* hidden_starts
     cdef const int32_t* hidden
     # for each label, the labels that interact with it, and the numbers of the pairs
@@ -357,8 +357,7 @@ cdef class ConditionalKernel:
         return total
 
     def sums(self, duals, out):
-        """Add sum_i p_i c_ij b_ij over examples without label j, and with it, to `out`.
-        """
+        """Add sums of p_i c_ij b_ij over examples without and with label j to `out`."""
         cdef Py_ssize_t i, j, state
         cdef const double* b = const_doubles(duals)
         cdef double* total = doubles(out)

@@ -65,7 +65,7 @@ cdef class LabelSets(Structure):
     Parameters
     ----------
     sizes, y_true, max_keys : objects
-        As of `Structure`; see `count_words` for the lengths.
+        As in `Structure`; see `count_words` for the lengths.
     n_labels : int
         Number of labels L.
     pairs : ndarray of shape (n_pairs, 2), int32

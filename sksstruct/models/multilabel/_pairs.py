@@ -43,7 +43,7 @@ def known_counts(Y, known):
     together : csr_array of shape (n_labels, n_labels)
         How many of these samples have both labels.
     n_samples, first : ndarray of shape (n_labels, n_labels)
-        Numbers of these samples, and of those that have the label of the row.
+        Numbers of these samples, and of these samples with the label of the row.
     """
     on, known = ((Y == 1) & known).astype(np.float64), known.astype(np.float64)
     return joint_counts(on)[0], known.T @ known, on.T @ known

@@ -30,7 +30,7 @@ DENSE = 2.0 / 3.0
 class ConditionalRows(ConditionalKernel):
     """The data of the examples, and the loops over them.
 
-    Weights are those of `ConditionalModel`: `n_features` rows of labels, padded to
+    The weights of `ConditionalModel` are `n_features` rows of labels, padded to
     `ld`, and then one weight for each pair.
 
     Parameters
@@ -221,8 +221,8 @@ class ConditionalDual(CoordinateDual):
     A bias without a penalty is a constraint of the dual, sum_i p_i c_ij s_ij b_ij = 0.
     The method of multipliers enforces the constraint: a pass has a penalty
     alpha/2 (bias - m)^2, and afterwards m, the multiplier, is set to the bias. For a
-    lower bound, the duals of the examples with the label, or of those without it, are
-    scaled down until they meet the constraint.
+    lower bound, the duals of the examples with the label, or of the examples without
+    it, are scaled down until they meet the constraint.
 
     Parameters
     ----------

@@ -182,7 +182,8 @@ class LabelGroup:
         """Lower bounds of the optima, from the dual variables b = -l' of the weights.
 
         Where the bias is free, the sum over i of p_i c_ij s_ij b_ij has to be zero: the
-        variables of examples with the label, or of those without it, are scaled down.
+        variables of examples with the label, or of examples without it, are scaled
+        down.
         """
         if not self.free.any():
             rounding = ROUNDING * (np.abs(self.primal) + self.residual)

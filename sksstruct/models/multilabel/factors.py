@@ -69,7 +69,7 @@ class MultilabelFactors(LabelKernel):
 
     def maxima(self, weights, n_jobs=None):
         """Return the mean relaxed max_y L_i(y) + <w, phi(y) - phi(y_i)>."""
-        # exact oracles are NP-hard: objective and dual are those of the relaxation
+        # exact oracles are NP-hard: objective and dual refer to the relaxation
         model = self._relaxed
         values = np.empty(self.n_examples)
 

@@ -44,8 +44,8 @@ def label_scores(unaries, interactions, exact, n_jobs=None):
     interactions : ndarray of shape (n_labels, n_labels)
         Scores of pairs, symmetric with a diagonal of zeros.
     exact : bool
-        Whether to enumerate all sets. Otherwise the log-odds are those of the
-        mean-field approximation, which is exact without pairs.
+        Whether to enumerate all sets. Otherwise the log-odds are from the mean-field
+        approximation, which is exact without pairs.
     n_jobs : int or None
         Number of threads of the enumeration.
 

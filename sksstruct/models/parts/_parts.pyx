@@ -22,7 +22,7 @@ displacement, lie beyond the tables. Springs, one for each type of an edge, are 
 edge by edge. Displacements are between 1 - height and height - 1, and 1 - width and
 width - 1; keys count them from zero, spring by spring, the rows first. The weights of a
 spring (linear by rows and by columns, then quadratic, then the bias of its type) lie
-beyond the blocks, and each is a row of its own. An axis is 0 for rows, 1 for columns.
+beyond the blocks, and each is a separate row. An axis is 0 for rows, 1 for columns.
 """
 
 from libc.math cimport INFINITY
@@ -243,8 +243,7 @@ cdef class PartsKernel(Structure):
 
     cdef void _load_springs(self, const double* others, double factor,
                             Spring* springs) noexcept nogil:
-        """Write springs with weights for displacements in positions instead of units.
-        """
+        """Write springs, with weights for displacements in positions, not in units."""
         cdef Py_ssize_t edge, axis
         cdef const double* weights
         cdef double scale

@@ -14,7 +14,7 @@ of Osokin et al. (2016), Sections 2 and 3.1:
     P(w)    = alpha/2 |w|^2 + sum_i p_i max_y H_i(y)
 
 with example weights p_i >= 0 that sum to one (1/n without sample weights). Duals
-live in the space of mean parameters, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i).
+are mean parameters mu_i, and w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i).
 
 A labeling is stored as `sizes[i]` integers. Mean parameters are sparse:
 lists of (key, value), keys ascending and below `key_space`; `indicator` lists the keys

@@ -191,8 +191,7 @@ cdef class EntropyDual:
         return self._first[i + 1] <= self._room
 
     cdef const double* means(self, Workspace ws, Py_ssize_t i) except NULL nogil:
-        """Return mu_i of a loaded example; overwrites the trial unless mu_i is stored.
-        """
+        """Return mu_i of a loaded example; overwrites a trial unless mu_i is stored."""
         cdef const float* natural = self._natural + self._first[i]
         cdef double* means = self._last_means
         cdef Py_ssize_t k
@@ -359,8 +358,7 @@ cdef class EntropyDual:
 
     cdef int _prepare(self, Workspace ws, Py_ssize_t i, const double* new,
                       const double* old) except -1 nogil:
-        """Add a difference of means to the change of mean parameters in the workspace.
-        """
+        """Add a difference of means to the change d in the workspace."""
         cdef Py_ssize_t k
         for k in range(self._size(i)):
             self._change[k] = new[k] - old[k]

@@ -161,7 +161,7 @@ cdef class FactorModel:
 
     cdef double label_norm(self, Py_ssize_t variable) noexcept nogil:
         """Return |phi_v|^2."""
-        # subclasses override it; a noexcept method cannot raise NotImplementedError
+        # subclasses override this method: a noexcept method cannot raise an error
         return 0.0
 
     # ---- bigram factors ----

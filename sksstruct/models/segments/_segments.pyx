@@ -202,8 +202,7 @@ cdef class SegmentSequences(Structure):
 
     cdef double* _mask_lengths(self, const double* lengths, const double* forbidden,
                                double* memory, const Segments* out) noexcept nogil:
-        """Write masked scores of lengths and of the tail to memory; return their end.
-        """
+        """Write masked scores of lengths and the tail; return their end in memory."""
         cdef Py_ssize_t k, cells = out.max_length * self.ld
         for k in range(cells):
             memory[k] = lengths[k] + forbidden[k]

@@ -89,7 +89,7 @@ class SegmentLengths:
 
         Without a limit, scores of longer segments are the score of this length plus
         scores of further positions. No longer length may be allowed or forbidden
-        individually, or be the length of a span, which has features of its own.
+        individually, or be the length of a span, which has its own features.
         """
         if not self._is_unlimited:
             return np.minimum(sizes, self.longest_.max())

@@ -221,8 +221,8 @@ def _pieces(start, stop, longest):
 def _segmentations(n_positions, allowed, at_boundary, first=True):
     """All labelings of `n_positions` positions, as integers.
 
-    `at_boundary` has the allowed lengths of the first and the last segment; None: those
-    in `allowed`.
+    `at_boundary` has the allowed lengths of the first and the last segment; None:
+    the lengths in `allowed`.
     """
     if not n_positions:
         yield []

@@ -136,7 +136,7 @@ cdef class Changes:
         return 0
 
     cdef Extents extents(self, Py_ssize_t i) noexcept nogil:
-        """Return the ranges of keys of an example, and its factor of cells."""
+        """Return the `Extents` of an example."""
         cdef Extents out
         cdef Block* block = self._layout.blocks
         cdef Py_ssize_t n_rows = n_rows_of(block, i)
@@ -146,8 +146,7 @@ cdef class Changes:
         return out
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        """Prefetch pointers to rows and matrices or, if `soon`, the rows and matrices.
-        """
+        """Prefetch pointers to rows and matrices or, if `soon`, rows and matrices."""
         cdef Py_ssize_t number
         cdef Block* block
         for number in range(self._layout.n_row_blocks):
@@ -181,8 +180,7 @@ cdef class Changes:
         change.scanned = True
 
     cdef void _list_rows(self, Change* change, Py_ssize_t i) noexcept nogil:
-        """Add the rows of the listed keys to the lists of rows; empty the list of keys.
-        """
+        """Add the rows of listed keys to the lists of rows; empty the list of keys."""
         cdef Block* block
         cdef RowChange* rows
         cdef Py_ssize_t k, key, row, start, end

@@ -26,8 +26,7 @@ BATCH = 1024
 
 
 def transposed(rows):
-    """Return the transpose of dense, sparse or mixed features, with a method `product`.
-    """
+    """Return the transpose of any rows of features, with a method `product`."""
     if isinstance(rows, MixedRows):
         return MixedColumns(rows)
     return FeatureColumns(rows) if sparse.issparse(rows) else DenseColumns(rows)

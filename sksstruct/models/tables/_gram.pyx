@@ -73,8 +73,7 @@ cdef class GramMatrices:
         free(self._matrices)
 
     def longest_product(self):
-        """Return the size of the largest block in which some example keeps no matrix.
-        """
+        """Return the size of the largest block with an example that keeps no matrix."""
         cdef Py_ssize_t number, i, most = 0
         cdef Block* block
         for number in range(self._layout.n_row_blocks):

@@ -20,7 +20,7 @@ cdef class RowFactors(FactorModel):
     cdef double* _scores
     cdef const double[::1] _norms
     cdef const unsigned char[::1] _marks
-    # a row for variables with the first mark and one for those with the second: 0 for
+    # a row for variables with the first mark and a row for the second mark: 0 for
     # allowed labels and -inf for forbidden ones; and the marks of each variable
     cdef const double[:, ::1] _label_mask
     cdef const unsigned char[::1] _masked

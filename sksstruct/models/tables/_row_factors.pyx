@@ -122,8 +122,7 @@ cdef class RowFactors(FactorModel):
 
     cdef int _score_part(self, Py_ssize_t variable, Py_ssize_t low,
                          Py_ssize_t high) except -1 nogil:
-        """Write the scores of labels low <= k < high to `_scores`, -inf in the padding.
-        """
+        """Write the scores of labels low <= k < high to `_scores`; -inf in padding."""
         cdef Py_ssize_t ld = self.ld, k
         cdef double* scores = self._scores
         cdef double* weights

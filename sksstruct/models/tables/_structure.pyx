@@ -11,7 +11,7 @@ A labeling is stored as `sizes[i]` integers. A labeling may have a key several t
 parts of it share an entry of a table.
 
 Some scores have features that depend on the labeling. These scores have keys beyond the
-tables, and a few weights of their own, `others`, which all examples share.
+tables, and a few separate weights, `others`, which all examples share.
 """
 
 import numpy as np

@@ -611,8 +611,7 @@ cdef class BoundTable(BoundModel):
         return 0
 
     cdef void _set_shared(self, TableScratch* ws, double factor) noexcept nogil:
-        """Set the products of the changed shared cells to factor times their changes.
-        """
+        """Set products of the changed shared cells to factor times the changes."""
         cdef Py_ssize_t k, cell
         for k in range(ws.change.n_changed_cells):
             cell = ws.change.changed_cells[k]
