@@ -170,7 +170,7 @@ class GraphFactors:
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
         coef, intercept, edge_coef = self._blocks(weights)
-        # with scaled features the bias is one of them
+        # if features are scaled, the bias is the last feature
         if intercept is not None and self.n_features > len(coef):
             coef, intercept = np.vstack([coef, intercept[None]]), None
 

@@ -1,4 +1,4 @@
-"""Set-up of the structure of graphs, and their minimum cuts."""
+"""The structure of graphs: its set-up, and minimum cuts."""
 
 from types import SimpleNamespace
 

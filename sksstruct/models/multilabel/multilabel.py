@@ -364,7 +364,7 @@ def bind_label_sets(X, n_labels, pairs, Y, example_weights, *, scaling, exact):
     n_examples, n_pairs = X.shape[0], len(pairs)
     # an example has one row of features of labels, and one of pairs
     each = np.arange(n_examples + 1)
-    # two keys are a label, so that features are halved, which is exact
+    # a label has two keys, so that features are halved, which is exact
     X = sparse.csr_array(X) * 0.5 if sparse.issparse(X) else X * 0.5
     blocks = [(X, each, n_labels, False)]
     if n_pairs:

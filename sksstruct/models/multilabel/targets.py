@@ -207,7 +207,7 @@ def fill(labels, scores):
 
 
 def _entries(scores, Y, weight, known):
-    """Scores, values and weights of the labels of all samples that are known."""
+    """Scores, values and weights of the known labels of all samples."""
     weights = np.repeat(weight, Y.shape[1])
     if known is None:
         return scores.ravel(), Y.ravel(), weights

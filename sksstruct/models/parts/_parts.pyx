@@ -158,7 +158,7 @@ cdef class PartsKernel(Structure):
         # keys
         for part in range(self.n_parts):
             keys[part] = <int32_t> (y[part] * self.ld + part)
-        # types have different columns too, one for each end
+        # types have separate columns, too, one for each end of an edge
         if self.type_ld:
             second = self.type_ld
             for edge in range(self._n_edges):

@@ -310,7 +310,7 @@ class ELUScore(LinearizedScore):
         self, w: np.ndarray, X: Any, n_labels: int
     ) -> tuple[np.ndarray, Callable[..., Any], Callable[..., Any]]:
         first, bias, second, last = self._split(w, X.shape[1], n_labels)
-        # shared by all products, which are at the same parameters
+        # values and derivatives of the hidden units, which all products share
         units, slopes = self._hidden(first, bias, X)
 
         def jvp(direction):

@@ -30,7 +30,7 @@ cdef class FeatureRows:
     cdef const double* values64
     # NULL for dense rows
     cdef const int32_t* indices
-    # row pointers in the given type
+    # row pointers, 64-bit or 32-bit as given; the other address is NULL
     cdef const int64_t* indptr
     cdef const int32_t* indptr32
     # rows of the dense columns beside sparse ones, or None; if this object is such a

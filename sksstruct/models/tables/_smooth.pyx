@@ -271,7 +271,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         cdef double value, observed
         cdef Py_ssize_t k
         self.table.expect(workspace, i, mu, scratch.means, &value)
-        # scratch.losses is unused, as the likelihood has no loss
+        # scratch.losses may hold means, as the likelihood has no loss
         self.table.structure.expect_observed(&ws.at, i, mu, scratch.losses, &observed)
         for k in range(end + self.table.n_other):
             scratch.means[k] -= scratch.losses[k]

@@ -524,7 +524,7 @@ cdef class BoundTable(BoundModel):
             # rounding errors would make the list of changed keys as long as the tables
             if means[k] > TINY or means[k] < -TINY:
                 add_key(change, &extents, <int32_t> k, means[k])
-        # means of `others` are changes of cells, without features
+        # means of the features of `others` are the changes of these cells
         for k in range(self.n_other):
             add_cell(change, self._layout.n_shared + k, means[end + k])
         return 0
