@@ -335,7 +335,7 @@ cdef class BoundChain(BoundModel):
         return without_missing(self, flat, views)
 
     def _workspace(self, training):
-        # keys are int32, and the kernels form sums of a few keys
+        # keys, and the sums of keys that kernels form, are int32
         if self.key_space + self.max_keys > np.iinfo(np.int32).max:
             raise ValueError(
                 f"{self.n_labels} labels and sequences of up to {self.max_size} "

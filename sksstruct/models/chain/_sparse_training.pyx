@@ -167,7 +167,7 @@ loss_length, feature_scale : objects
 
     @property
     def oracle_cost(self):
-        """The cost of a visit with the oracle, in visits of known labelings."""
+        """Cost of a visit with the oracle, relative to a visit of known labelings."""
         return 2.0 + self.n_labels / 100.0
 
     @property

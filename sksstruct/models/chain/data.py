@@ -13,7 +13,7 @@ from sksstruct.utils.validation import (
     encode_choices,
 )
 
-# Positions per batch of pairs: arrays of all positions may not fit in memory.
+# Number of positions in a batch: arrays of all positions may not fit in memory.
 _BATCH = 2**20
 
 

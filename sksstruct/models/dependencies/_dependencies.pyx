@@ -170,7 +170,7 @@ cdef class DependencyTrees(Structure):
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i], needed, k_most = 1, _
-        # at most the number of choices of heads
+        # there are at most as many labelings as choices of heads
         for _ in range(n):
             if k_most >= k:
                 break

@@ -77,7 +77,7 @@ class Graph(NamedTuple):
     cliques: Any = None
 
     def __repr__(self):
-        # shapes rather than contents, as the arrays of an image fill pages
+        # only shapes, as the contents of the arrays of an image would fill pages
         given = {
             name: value for name, value in self._asdict().items() if value is not None
         }

@@ -84,7 +84,7 @@ cdef class Matchings(Structure):
         if not in_range(self._sizes[i], y, 0 if self.complete else -1,
                         self._shapes[i, 1]):
             return 0
-        # each column at most once
+        # a column is matched at most once
         for row in range(self._sizes[i]):
             for other in range(row):
                 if y[row] >= 0 and y[row] == y[other]:

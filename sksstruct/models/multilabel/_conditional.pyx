@@ -252,8 +252,8 @@ cdef class ConditionalKernel:
                 if not self._state(i, j) & 1:
                     n_changed += self._coordinate(
                         i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
-        # labels that are on read weights of pairs that steps of other labels that are
-        # on change
+        # a step of a label that is on changes weights of pairs, which its neighbors
+        # read
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
             if self._coordinate(

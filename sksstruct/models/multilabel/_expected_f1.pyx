@@ -72,7 +72,7 @@ cdef Py_ssize_t _best_size(Py_ssize_t n, const double* p, double* prefixes,
         rest += p[k]
     # by Jensen's inequality f_1 is at least p_1 2 / (2 + E R)
     most = _most(n, p, max(empty, p[0] * 2.0 / (2.0 + rest)))
-    # R of all labels but the first `most`, and E[1 / (i + R)]
+    # distribution of R for all labels but the first `most`, and E[1 / (i + R)]
     others[0] = 1.0
     for k in range(most, n):
         last = _convolve(p[k], last, others)
@@ -80,7 +80,7 @@ cdef Py_ssize_t _best_size(Py_ssize_t n, const double* p, double* prefixes,
         inverse[i] = 0.0
         for r in range(last + 1):
             inverse[i] += others[r] / (i + r)
-    # S of the first k
+    # distributions of S for the first k labels
     prefixes[0] = 1.0
     for k in range(most):
         memcpy(_row(k + 1, prefixes), _row(k, prefixes), (k + 1) * sizeof(double))

@@ -125,7 +125,7 @@ cdef class PairKernel(FactorModel):
     cdef int add_labels(self, Py_ssize_t variable, Py_ssize_t n,
                         const int32_t* labels, const double* changes) except -1 nogil:
         cdef Py_ssize_t k
-        # the changes of a label off and on sum to zero; only a label on has weights
+        # the changes of states off and on sum to zero; only the state on has weights
         for k in range(n):
             if labels[k] and changes[k] != 0.0:
                 self.labels.add_label(

@@ -172,7 +172,7 @@ cdef class LabelSets(Structure):
         cdef int32_t second = y[self._pairs[2 * pair + 1]]
         if not first or not second:
             return 0
-        # unless both labels are half on, they determine the pair
+        # the labels determine the pair, unless both are half on
         if first + second > 2 or not self.n_words:
             return first + second - 2
         return (y[self.n_labels + pair // WORD] >> (pair % WORD)) & 1

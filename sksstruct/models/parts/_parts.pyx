@@ -110,7 +110,7 @@ cdef class PartsKernel(Structure):
         cdef Py_ssize_t n_rows = 2 * self._shapes[2 * i] - 1
         cdef Py_ssize_t n_columns = 2 * self._shapes[2 * i + 1] - 1
         cdef Py_ssize_t number = key // (n_rows * n_columns)
-        # the middle of both axes is no displacement
+        # the middle key of both axes stands for a displacement of zero
         cdef Py_ssize_t row = key // n_columns - number * n_rows - n_rows // 2
         cdef Py_ssize_t column = key % n_columns - n_columns // 2
         cdef const double* offset = self._offsets + 2 * number
@@ -154,8 +154,8 @@ cdef class PartsKernel(Structure):
         cdef Py_ssize_t height = self._shapes[2 * i], width = self._shapes[2 * i + 1]
         cdef Py_ssize_t part, edge, number, row, column, u, v, second
         cdef Py_ssize_t end = height * width * self.ld, count = self.n_parts
-        # no key twice: parts have different columns, and springs different ranges of
-        # keys
+        # no key occurs twice: parts have different columns, and springs different
+        # ranges of keys
         for part in range(self.n_parts):
             keys[part] = <int32_t> (y[part] * self.ld + part)
         # types have separate columns, too, one for each end of an edge

@@ -370,7 +370,8 @@ cdef class EntropyDual:
         """Return the number of parameters of each example."""
         raise NotImplementedError
 
-    # Number of parameters of nodes, whose means are probabilities of single labels.
+    # Return the number of parameters of nodes, whose means are probabilities of single
+    # labels.
     cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil:
         return self._size(i)
 
@@ -383,11 +384,12 @@ cdef class EntropyDual:
                        double* means) except? -1 nogil:
         raise NotImplementedError
 
-    # The log-partition of the loaded potentials; overwrites the means of the trial.
+    # Return the log-partition of the loaded potentials; overwrites the means of the
+    # trial.
     cdef double log_partition(self, Workspace ws, Py_ssize_t i) except? -1 nogil:
         return self.expect(ws, i, self._loaded, self._tried_means)
 
-    # Expected loss L_i(mu_i) at the given means.
+    # Return the expected loss L_i(mu_i) at the given means.
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         raise NotImplementedError
 
@@ -397,7 +399,7 @@ cdef class EntropyDual:
     cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
         cdef Py_ssize_t n_keys = self.observed_keys(i), k
         memset(means, 0, self._size(i) * sizeof(double))
-        # a shared part counts once for each of its keys
+        # a key that several parts share counts once for each part
         for k in range(n_keys):
             means[self._keys[k]] += 1.0
         return 0

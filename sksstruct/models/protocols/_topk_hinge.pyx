@@ -112,7 +112,7 @@ cdef class TopKHinge(SmoothLoss):
         highest[0] = values[0]
         for rank in range(count):
             highest[0] = max(highest[0], values[rank])
-        # relative to the best value: shifted values have the same projection
+        # the best value is subtracted, which does not change the projection
         for rank in range(count):
             self._values[rank] = scale * (values[rank] - highest[0]) / self.mu
         memcpy(self._values + count, self._values, count * sizeof(double))

@@ -107,7 +107,7 @@ cdef class Weights:
         self._marks, self._width, self._asks = &marks[0], width, True
 
     def set(self, v):
-        """Set other unconstrained weights."""
+        """Replace the unconstrained weights v."""
         # in place, as models and solvers hold addresses of these vectors
         self.v[:] = v
         if self._truncates:

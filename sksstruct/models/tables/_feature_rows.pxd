@@ -25,7 +25,7 @@ cdef class FeatureRows:
     cdef bint sparse, single, unit, mixed
     # factor of all values, in every product
     cdef double scale
-    # values in the precision of the given features
+    # values, in `values32` if the features are float32, else in `values64`
     cdef const float* values32
     cdef const double* values64
     # NULL for dense rows

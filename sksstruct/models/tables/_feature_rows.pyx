@@ -188,7 +188,7 @@ cdef class FeatureRows:
         return (last - first) * self.n_features
 
     cdef Py_ssize_t n_bytes(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """Return the bytes of the entries of positions first <= position < last."""
+        """Return the size in bytes of positions first <= position < last."""
         cdef Py_ssize_t width = (4 if self.single else 8) + 4 * self.sparse
         cdef Py_ssize_t beside = 0, count = self.count(first, last)
         if self.mixed:

@@ -162,8 +162,8 @@ cdef class Structure:
 
     # ---- oracles ----
 
-    # The best labeling; among ties, always the same one. Calls `find` if the oracle is
-    # not compiled.
+    # Write the best labeling; among ties, always the same one. Calls `find` if the
+    # oracle is not compiled.
     cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef const int32_t[::1] labels
