@@ -18,7 +18,7 @@ _BATCH = 2**20
 MOST_RANGE = 10.0
 # Number of binary digits to which learned scales and centers are rounded.
 _DIGITS = 32
-# Columns of arrays are centered if their share of nonzeros is larger than this.
+# Columns of arrays are centered if their share of nonzeros is at least this.
 _FILLED = 0.5
 
 
@@ -194,7 +194,7 @@ class ColumnMoments:
     def centers(self):
         """Number that each column is centered by, or None if no column is centered.
 
-        Columns of arrays of which more than half is not zero, and sparse columns with
+        Columns of arrays of which at least half is not zero, and sparse columns with
         an entry in each row, are centered by their means. Other columns are not
         centered, as their zeros would have to be stored. Arrays with few nonzeros count
         as sparse, as in kernels.

@@ -139,7 +139,7 @@ class PartsModel(CompiledModel):
         else:
             self.offsets_ = self._clusters(moves, weight)
         size = np.average([x.shape[:2] for x in X], axis=0, weights=weight)
-        # Deviations in these units are at most about 1. In units of their standard
+        # These units keep features of springs at about 1. In units of their standard
         # deviation, distant parts would have features far larger than all other
         # features, and training would take ten times as long.
         self.scales_ = np.broadcast_to(size / 2.0, moves.shape[1:]).copy()

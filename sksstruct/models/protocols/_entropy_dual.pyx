@@ -20,7 +20,7 @@ H(mu_i) is log Z(eta_i) - <eta_i, mu_i>. At first mu_i is mu_i(y_i), for which e
 infinite.
 
 Each step rounds eta_i to single precision before the oracle finds its means in double
-precision. So D is the dual value of the stored eta_i, without any rounding errors.
+precision. So D is the dual value of the stored eta_i, and needs no margin for rounding.
 The mu_i follow from the eta_i, bit for bit. If examples are small, the mu_i of the
 first examples are stored, up to `KEPT_BYTES`; the oracle finds the remaining mu_i
 again. If examples are large, none is stored: reading and writing mu_i would take as

@@ -2,10 +2,10 @@
 
 The norm of F_i^T d and the inner products of labelings then do not read the features: a
 visit can take many steps before it reads and changes the weights. A matrix is kept if
-it is no larger than four times the features of its rows, and if the example has no more
-rows than a labeling picks entries of, about. If labelings pick entries of a few of
+it is no larger than four times the features of its rows, and if it has at most about as
+many rows as a labeling picks entries of. If a labeling picks entries of a few among
 thousands of rows, F_i^T d is formed instead, which also takes less time if rows have
-few features: each row of a matrix has a product with every row of the example.
+few features: a matrix has the products of each row with every row of the example.
 """
 
 from libc.stdlib cimport calloc, free

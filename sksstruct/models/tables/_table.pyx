@@ -301,7 +301,7 @@ cdef class BoundTable(BoundModel):
     # ---- potentials and labelings ----
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        # with one row per example, addresses are found without pointers
+        # with one row per example, prefetching the pointers saves no time
         if self._one_entry and not soon:
             return
         self._changes.prefetch(i, soon)
