@@ -14,7 +14,7 @@ cdef enum:
 cdef struct ChainScratch:
     # the weights in use
     const double* emission      # (n_features, ld)
-    const double* tail  # (TRANSITIONS + n_labels, ld) the other rows
+    const double* tail          # (TRANSITIONS + n_labels, ld) rows after them
     const double* pair_weights  # (n_pair_weights,) of features on pairs of labels
     const double* triple_weights    # (n_triples,) of three labels
     # transitions that `evaluate` reads, which need no -inf as labelings are allowed:
@@ -23,8 +23,8 @@ cdef struct ChainScratch:
     # potentials
     double* theta               # (max_size, ld) loss-augmented unary scores
     double* delta               # (max_size, ld) Viterbi's prefix scores
-    double* table  # (n_labels, ld) transitions, -inf if forbidden
-    double* tables  # (max_size - 1, n_labels, ld) one per edge
+    double* table               # (n_labels, ld) transitions, -inf if forbidden
+    double* tables              # (max_size - 1, n_labels, ld) one per edge
     const double* shared        # (n_labels, ld) transitions without features
     double constant             # the part of the loss that all labelings have
     # a change of mean parameters; cells belong to the weights of transitions, of
