@@ -18,7 +18,7 @@ from sksstruct.utils.validation import (
 
 
 class EarlyStopping:
-    """Scores the weights of every pass on held-out data; its result ends training.
+    """Callback that scores each pass on held-out data, and may end training early.
 
     Parameters
     ----------

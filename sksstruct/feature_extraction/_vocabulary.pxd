@@ -8,7 +8,7 @@ cdef struct Feature:
     PyObject* head
     PyObject* tail
     uint64_t hash
-    # the caller sets the value, `Columns.find` the column
+    # the caller sets the value; `Columns.find` sets the column and may negate the value
     double value
     Py_ssize_t column
 

@@ -16,7 +16,7 @@ from sksstruct.projections._probabilities import project_rows
 
 
 class PolytopeDual(DualSpace):
-    """Dual variables of nodes with the same labels, and of edges without a cycle.
+    """Dual variables of forests whose nodes all have the same set of labels.
 
     A subclass maps weights to scores of nodes and of pairs of labels, and changes of
     the means of nodes and pairs to weights.

@@ -147,7 +147,7 @@ def test_changed_weights_are_refused():
     for name in ("coef_", "intercept_", "start_", "transitions_"):
         twin = pickle.loads(pickle.dumps(tagger))
         setattr(twin, name, getattr(twin, name)[:1])
-        with pytest.raises(ValueError, match=f"{name} must have shape"):
+        with pytest.raises(ValueError, match=f"{name} has shape"):
             twin.predict(X)
     tagger.sparsify().coef_.indices[0] = 10**8
     with pytest.raises(ValueError, match="coef_ has the row index 100000000"):

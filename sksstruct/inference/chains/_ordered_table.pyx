@@ -522,6 +522,7 @@ cdef class IndicatorTable:
             while self._sums[column] != highest:
                 column += 1
             set_best(best, message + highest, row, column)
-        # zero, as between calls; the caller rewrites the messages of columns
+        # reset `_sums` at the columns that the row stores, even at those with messages,
+        # which the caller writes again
         for k in range(heap.size):
             self._sums[self._ends[2 * heap.items[k] + 1]] = 0.0

@@ -54,9 +54,10 @@ cdef class ReducedRoofDual(FlowTrees):
     # place of each label in the core, or -1, and labels of the core
     cdef int32_t* _place
     cdef int32_t* _core
-    # states of the flips of the core, or new places; and each node's next arc in
-    # `_join`
+    # for each core label, its flip (0, 1 for one half, 2) in `_cut_core`, and its new
+    # place in the core, or -1, in `_cut_attracting`
     cdef int32_t* _flip
+    # the place of the next arc that `_join` adds at each node
     cdef int32_t* _next
     cdef Py_ssize_t _n_core, _n_core_pairs, _core_capacity
     cdef CorePair* _core_pairs

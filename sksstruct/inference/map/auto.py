@@ -236,8 +236,8 @@ class Auto(MAPSolver):
         seconds = build_seconds(run.problem.graph)
         if seconds <= _BUILD_SECONDS and rounds.keep_up(seconds):
             return None
-        # Where local search has begun, setting up may take all the remaining time, so
-        # that a shorter limit seldom leaves branch and bound out.
+        # Once local search has begun, setting up branch and bound may take all of the
+        # remaining time, up to `_BUILD_SECONDS`, and before that only a share of it.
         share = 1.0 if rounds.begun else _BUILD_SHARE
         if seconds > min(_BUILD_SECONDS, share * run.left()):
             run.note(f"no branch and bound, which would take {seconds:.1f} s to set up")

@@ -14,7 +14,9 @@ cdef struct Cells:
     # rows (size, ld)
     # sum of the weights of segments of two positions or more, by stop
     double* longer
-    double* alone       # weight of segments that are in no sum over lengths
+    # weight of the segments that `longer` leaves out, by stop: segments of one
+    # position, tails, and first segments with boundary scores
+    double* alone
     double* references  # logarithm of the reference, by stop
     Py_ssize_t* block_start   # the first stop of each stop's block
     # rows (ld,), the current state of each label:

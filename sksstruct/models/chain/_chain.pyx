@@ -57,7 +57,7 @@ from sksstruct.models.protocols._entropy_dual import dual_bytes
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import file_zeros, padded_length
 
-# Oracles of chains whose positions share one table of transitions.
+# All oracles of chains; `BoundChain.oracles` has those that a given model offers.
 ORACLES = ("max", "topk", "exp", "projection", "factors")
 
 

@@ -219,7 +219,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         self._counts_ = dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
         self._cycles_ = self._find_cycle(X)
         mean_size = float(np.average(list(map(total_weight, X)), weights=weight))
-        # if no node has a single label, all nodes have weight zero
+        # the mean is 0 if no node has a certain label, as other nodes have weight 0
         self.mean_size_ = mean_size or 1.0
         self.mean_nodes_ = float(np.average(sizes, weights=weight))
         return y

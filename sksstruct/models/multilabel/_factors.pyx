@@ -37,7 +37,8 @@ cdef class LabelKernel(BinaryFactorModel):
         self._weights, self._pair_weights = weights, pair_weights
         self._feature_step, self._label_step = (
             weights.strides[0] // 8, weights.strides[1] // 8)
-        # an address, as rows of labels with padding are not contiguous
+        # the address is read directly, since `doubles` rejects the weights of dense
+        # features: they have a row for each label, with padding, and are not contiguous
         self._first_weight = <double*> <size_t> weights.ctypes.data
         self.visited = 0
 

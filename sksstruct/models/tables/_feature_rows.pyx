@@ -113,7 +113,8 @@ cdef class FeatureRows:
             self.beside = FeatureRows(
                 PackedSequences(stored.dense, X.offsets), False, scale, stored.columns)
             stored = stored.sparse
-        # row pointers are not copied: they have an entry per position, perhaps on disk
+        # `True` keeps int32 row pointers: an int64 copy, with an entry for each
+        # position, would take memory even if the given array is on disk
         values, index, pointer = arrays = stored_arrays(stored, True)
         self.owned = (*arrays, columns)
         self.sparse = index is not None

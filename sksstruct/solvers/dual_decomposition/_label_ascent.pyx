@@ -103,7 +103,7 @@ cdef class LabelVisits(LabelSteps):
     # ---- passes ----
 
     def visit_alone(self, order_):
-        """Visit examples without pairs: a support vector machine for each label."""
+        """Visit examples as if no labels had pairs, which trains one SVM per label."""
         cdef const Py_ssize_t* order = const_intps(order_)
         cdef Py_ssize_t k, n = len(order_)
         with nogil:

@@ -34,7 +34,7 @@ cdef Py_ssize_t SCRATCH_CAPACITY = 16, FIRST = FIRST_CAPACITY
 
 
 cdef class Blocks:
-    """The dual variables of all examples: starting points, export, and memory.
+    """Store, initialize, and export the dual variables of all examples.
 
     Initially each mixture is the observed labeling, so that w = 0.
 

@@ -176,6 +176,6 @@ class _Progress:
 
 
 def _scale(state):
-    """Return a tenth of the median absolute score; 0.1 if all scores are zero."""
+    """Return a tenth of the median absolute nonzero c_i; 0.1 if all c_i are zero."""
     sizes = np.abs(state.unary[state.unary != 0.0])
     return 0.1 * float(np.median(sizes)) if sizes.size else 0.1
