@@ -80,6 +80,7 @@ cdef class Changes:
         The blocks.
     n_examples : int
         Number of examples.
+    max_rows : int
         About the number of rows of which a labeling picks entries. A scan searches all
         rows of the first block in examples that have at most this number of rows in it.
     on_disk : bool, default=False
