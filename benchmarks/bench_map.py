@@ -355,12 +355,15 @@ def everything(home, seconds):
         counts["proved"] += bool(ours[4])
         row = [name, shown(best, 3), shown(ours[0], 3), shown(ours[2], 2)]
         row += ["yes" if ours[4] else "no"]
-        if theirs is not None:
+        if theirs is None:
+            row += [""] * 3
+        else:
             counts["theirs"] += bool(theirs[4])
             counts["both"] += bool(theirs[4] and ours[4])
             row += [shown(theirs[0], 3), shown(theirs[1], 2)]
             row += ["yes" if theirs[4] else "no"]
         rows.append(row)
+        print(row, flush=True)
     _common.table(
         f"Every instance: {counts}",
         ["instance", "best known", "auto", "s", "proved", "toulbar2", "s to it",
