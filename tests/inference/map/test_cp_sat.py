@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -117,3 +118,25 @@ def test_costs_bound_scores(largest):
                 assert costs.score(total) >= score - 1e-12 * abs(score)
             else:
                 assert total >= costs.top
+
+
+def test_no_allowed_entry_costs_as_much_as_a_forbidden_one():
+    """Large scores: one more than the spread of all is the spread, as a float."""
+    graph = FactorGraph([[0.0, -1e17]])
+    costs = IntegerCosts(MAPProblem(graph, 0.0), 1e-6)
+    ((_, table),) = costs.tables()
+    assert table.max() < costs.top
+
+
+def test_an_interrupt_stops_the_solver(monkeypatch):
+    pytest.importorskip("ortools")
+    stopped = []
+
+    def solve(self, run, costs, incumbents, solvers):
+        solvers.append(SimpleNamespace(stop_search=lambda: stopped.append(True)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CPSAT, "_solve", solve)
+    with pytest.raises(KeyboardInterrupt):
+        CPSAT().solve(FactorGraph([[0.0, 1.0]]))
+    assert stopped == [True]
