@@ -5,8 +5,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from sksstruct.plotting._axes import TEXTS, Axes, Display, MAPResult
+from sksstruct.plotting._axes import TEXTS, Axes, Display, MAPResult, palette
 from sksstruct.utils._doc import fill_doc
+
+# Rows of bars above the axes: the bottom of the first row, the distance of two rows,
+# and the height of a bar, in heights of the axes.
+_BOTTOM, _ROW, _BAR = 1.03, 0.07, 0.05
 
 
 @fill_doc(TEXTS)
@@ -20,7 +24,7 @@ class MAPDisplay(Display):
     Parameters
     ----------
     trace : dict of ndarrays
-        "iteration", "seconds", "score" and "bound".
+        "iteration", "seconds", "score" and "bound"; with `parts`, also "part".
     name : str, default=None
         Name of the solver, for the legend.
 
@@ -28,6 +32,9 @@ class MAPDisplay(Display):
     ----------
     score_, bound_ : matplotlib Line2D
         The lines.
+    parts_ : dict
+        For each part of the solver, its bars: a matplotlib PolyCollection. Empty
+        without `parts`.
     %(axes)s
 
     See Also
@@ -56,6 +63,7 @@ class MAPDisplay(Display):
         *,
         x: Literal["seconds", "iteration"] = "seconds",
         name: str | None = None,
+        parts: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Draw both lines.
@@ -66,6 +74,9 @@ class MAPDisplay(Display):
         x : {"seconds", "iteration"}, default="seconds"
             Quantity on the horizontal axis.
         %(name)s
+        parts : bool, default=False
+            Whether to show above the axes when each part of the solver ran. The solver
+            "auto" has several parts.
         %(kwargs)s
 
         Returns
@@ -89,7 +100,29 @@ class MAPDisplay(Display):
         )  # fmt: skip
         ax.set(xlabel=x, ylabel="score")
         ax.legend()
+        self.parts_ = self._draw_parts(ax, self.trace[x]) if parts else {}
         return self
+
+    def _draw_parts(self, ax, ends):
+        """Draw a row of bars for each part of the solver; return the rows by part.
+
+        A bar ends at a row of the trace, and begins at the row before.
+        """
+        names, bars = self.trace["part"], {}
+        begins = np.append(0.0, ends[:-1])
+        order = list(dict.fromkeys(names.tolist()))
+        for k, (part, color) in enumerate(zip(order, palette(len(order)), strict=True)):
+            spans = np.stack([begins, ends - begins], axis=1)[names == part]
+            bottom = _BOTTOM + _ROW * k
+            bars[part] = ax.broken_barh(
+                spans, (bottom, _BAR), color=color,
+                transform=ax.get_xaxis_transform(), clip_on=False,
+            )  # fmt: skip
+            ax.text(
+                -0.01, bottom, part, transform=ax.transAxes, ha="right", va="bottom",
+                fontsize="small",
+            )  # fmt: skip
+        return bars
 
     @classmethod
     def from_result(
@@ -99,6 +132,7 @@ class MAPDisplay(Display):
         x: Literal["seconds", "iteration"] = "seconds",
         name: str | None = None,
         ax: Axes | None = None,
+        parts: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Draw the trace of a result.
@@ -112,6 +146,8 @@ class MAPDisplay(Display):
             Quantity on the horizontal axis.
         %(name)s
         %(ax)s
+        parts : bool, default=False
+            Whether to show above the axes when each part of the solver ran.
         %(kwargs)s
 
         Returns
@@ -120,4 +156,4 @@ class MAPDisplay(Display):
             The display, drawn.
         """
         name = result.solver if name is None else name
-        return cls(result.trace, name=name).plot(ax=ax, x=x, **kwargs)
+        return cls(result.trace, name=name).plot(ax=ax, x=x, parts=parts, **kwargs)

@@ -92,10 +92,13 @@ class Trace:
         Names of the columns.
     counts : tuple of str, default=()
         Names of the columns that hold integers.
+    texts : tuple of str, default=()
+        Names of the columns that hold strings.
     """
 
-    def __init__(self, columns, counts=()):
-        self.columns, self._counts = columns, counts
+    def __init__(self, columns, counts=(), texts=()):
+        self.columns = columns
+        self._dtypes = {**dict.fromkeys(counts, np.int64), **dict.fromkeys(texts, str)}
         self._rows = []
 
     def add(self, *row):
@@ -107,12 +110,13 @@ class Trace:
         return self._rows[-n:]
 
     def as_dict(self):
-        """Return a dict of arrays: integers for counts, floats otherwise."""
-        out = {}
-        for k, name in enumerate(self.columns):
-            dtype = np.int64 if name in self._counts else np.float64
-            out[name] = np.array([row[k] for row in self._rows], dtype=dtype)
-        return out
+        """Return a dict of arrays: integers, strings, and floats in other columns."""
+        return {
+            name: np.array(
+                [row[k] for row in self._rows], self._dtypes.get(name, np.float64)
+            )
+            for k, name in enumerate(self.columns)
+        }
 
 
 class Progress:
@@ -128,6 +132,8 @@ class Progress:
         Columns that hold integers.
     verbose : int, default=0
         Whether to print a line for each row.
+    texts : tuple of str, default=()
+        Columns that hold strings.
 
     Attributes
     ----------
@@ -139,10 +145,10 @@ class Progress:
         The rows recorded so far.
     """
 
-    def __init__(self, name, columns, counts, verbose=0):
+    def __init__(self, name, columns, counts, verbose=0, texts=()):
         self.started = time.perf_counter()
         self.name, self.verbose = name, verbose
-        self.trace = Trace(columns, counts)
+        self.trace = Trace(columns, counts, texts)
         self.n_iter = 0
         self.status = None
 
@@ -164,6 +170,8 @@ class Progress:
                 parts.append(f"{value:8.2f} s")
             elif isinstance(value, (int, np.integer)):
                 parts.append(f"{name.replace('_', ' ')} {value:6d}")
+            elif isinstance(value, str):
+                parts.append(f"{name} {value}")
             else:
                 parts.append(f"{name} {value:.6g}")
         print(f"[{self.name}]", "  ".join(parts), flush=True)

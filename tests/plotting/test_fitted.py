@@ -201,6 +201,31 @@ def test_map():
         ValueError, match="x must be 'seconds' or 'iteration', got 'calls'"
     ):
         MAPDisplay.from_result(result, x="calls")
+    assert display.parts_ == {}
+
+
+def test_parts_of_map():
+    trace = {
+        "iteration": np.array([1, 2, 2, 3]),
+        "seconds": np.array([0.5, 1.0, 3.0, 4.0]),
+        "score": np.array([1.0, 1.0, 2.0, 3.0]),
+        "bound": np.array([9.0, 5.0, 5.0, 3.0]),
+        "part": np.array(["TRW-S", "TRW-S", "local search", "TRW-S"]),
+    }
+    display = MAPDisplay(trace).plot(parts=True)
+    assert list(display.parts_) == ["TRW-S", "local search"]
+    ends = {
+        part: [
+            (path.vertices[:, 0].min(), path.vertices[:, 0].max())
+            for path in bars.get_paths()
+        ]
+        for part, bars in display.parts_.items()
+    }
+    assert ends == {
+        "TRW-S": [(0.0, 0.5), (0.5, 1.0), (3.0, 4.0)],
+        "local search": [(1.0, 3.0)],
+    }
+    assert texts(display.ax_.texts) == ["TRW-S", "local search"]
 
 
 def test_certificates_are_in_notebooks(tagger):

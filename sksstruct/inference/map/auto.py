@@ -128,12 +128,14 @@ class Auto(MAPSolver):
     _allowed = {**MAPSolver._allowed, "effort": NON_NEGATIVE}
 
     def _run(self, run):
+        run.round_bounds()
         self._combine(run)
         if run.bound == np.inf:
             # the time limit came before any solver had a bound: use the sum of all
             # maxima
             sums = score_range(run.problem.graph)
-            run.report_between(bound=sums[1] + _ROUNDING * max(map(abs, sums)))
+            bound = sums[1] + _ROUNDING * max(map(abs, sums))
+            run.report_between(run.part, bound)
 
     def _combine(self, run):
         """Run the solvers that fit the graph, one after the other or in turns."""
@@ -173,7 +175,7 @@ class Auto(MAPSolver):
             return False
         run.note("elimination of all variables: the graph is narrow")
         run.offer(search.labeling)
-        run.report(bound=run.score)
+        run.report(bound=run.score, part="elimination")
         set_marginals(run)
         return True
 
@@ -208,8 +210,7 @@ class Auto(MAPSolver):
             labeling = constraints.advance(_CLAUSE_STEP)
             if labeling is not None:
                 searched.offer(labeling)
-                return
-            if run.late():
+            if run.report_between("clauses") or labeling is not None:
                 return
 
     def _violations(self, run):
@@ -226,6 +227,7 @@ class Auto(MAPSolver):
         )
         for _ in range(violations.n_kinds):
             violations.take(_FIRST_VIOLATIONS)
+        run.report_between("violations")
         return violations
 
     def _exact(self, run, rounds):
@@ -316,6 +318,7 @@ class Auto(MAPSolver):
         """Solve a relaxation by solvers that fit the graph; return its beliefs."""
         problem = run.problem
         if many_edges and not problem.n_higher:
+            run.part = "GDMM"
             run.note("GDMM of binary variables: very many edges")
             MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
             return problem.graph.unaries
@@ -323,12 +326,14 @@ class Auto(MAPSolver):
         # too
         has_many = problem.max_states >= _MANY_STATES and not run.n_cliques
         if has_many and not problem.n_higher:
+            run.part = "GDMM"
             run.note("GDMM: many states")
             MAPGDMM(20, self.tol)._run(run)
             unfinished = run.status in ("max_iter", "fractional")
             if unfinished and run.n_iter < run.max_iter:
                 run.status = None
         if run.status is None:
+            run.part = "TRW-S"
             run.note("TRW-S")
             return TRWS(self.max_iter, self.tol)._run(run)
         return problem.graph.unaries

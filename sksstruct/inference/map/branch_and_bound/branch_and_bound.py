@@ -70,6 +70,7 @@ class BranchAndBound(MAPSolver):
         check_entries(graph, "BranchAndBound")
 
     def _run(self, run):
+        run.round_bounds()
         search_locally(run, run.problem.best_states())
         search = ExactSearch(run)
         while run.status is None and not search.closed:

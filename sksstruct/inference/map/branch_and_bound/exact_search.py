@@ -33,6 +33,8 @@ _MOST_CONDITION = 4096
 _FINER = 0.25
 # Gaps of at most this share of the score are rounding errors: finer steps are useless.
 _ROUNDING = 1e-12
+# Name of the search in the trace of a run.
+_PART = "branch and bound"
 # Table entries that are read between two checks of the time limit.
 _SLICE = 500_000
 
@@ -209,7 +211,7 @@ class ExactSearch:
         # proved
         bound = self._terms.top - min(cost, self._limit) / self._terms.scale
         self.bound = min(self.bound, bound)
-        return self.run.report_between(bound)
+        return self.run.report_between(_PART, bound)
 
     def _close(self):
         """End the search: no labeling that costs less than the limit is left."""
@@ -219,7 +221,9 @@ class ExactSearch:
             # the proved bound: every labeling costs at least the limit
             terms = self._terms
             proved = terms.top - self._limit / terms.scale
-            run.report(bound=run.score if terms.whole else proved, step=0)
+            run.report(
+                bound=run.score if terms.whole else proved, step=0, part=_PART
+            )
             # a smaller gap makes finer steps, which may suffice for a proof
             gap = terms.top - run.score
             self._begin_again = (

@@ -29,7 +29,8 @@ class MAPResult:
     n_iter : int
         Iterations.
     trace : dict of ndarrays
-        "iteration", "seconds", and the best "score" and "bound" so far.
+        "iteration", "seconds", the best "score" and "bound" so far, and "part": the
+        name of the part of the solver that ran since the row before.
     solver : str
         Name of the solver that ran last.
     plan_ : list of str

@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from sksstruct.inference.map.core._whole import whole_error
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.result import MAPResult
 from sksstruct.utils.progress import Progress, Status
 
 # Seconds until the second line of progress.
 _FIRST_LINE = 0.5
-COLUMNS = ("iteration", "seconds", "score", "bound")
+COLUMNS = ("iteration", "seconds", "score", "bound", "part")
 
 
 class MAPRun(Progress):
@@ -44,7 +45,7 @@ class MAPRun(Progress):
         self, problem, tol, max_iter, max_seconds, rng, *, offset=0.0, verbose=0,
         callback=None, name="", started=None, lowest=-np.inf,
     ):  # fmt: skip
-        super().__init__(name, COLUMNS, ("iteration",), verbose)
+        super().__init__(name, COLUMNS, COLUMNS[:1], verbose, COLUMNS[-1:])
         if started is not None:
             self.started = started
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
@@ -52,6 +53,8 @@ class MAPRun(Progress):
         self.callback, self.lowest = callback, lowest
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals = None
+        # name of the part of the solver that reports, for the trace
+        self.part = name
         self.stopped = False
         problem.limit_time(self.left())
         self.plan = []
@@ -63,7 +66,7 @@ class MAPRun(Progress):
         # function that returns the run for local search, which is faster on the graph
         # without cliques
         self.without_cliques, self.n_cliques = lambda: self, 0
-        self._next_line = 0.0
+        self._next_line, self._whole_error = 0.0, None
 
     def note(self, step):
         """Append a step, with its reason, to the plan."""
@@ -76,6 +79,10 @@ class MAPRun(Progress):
     def left(self):
         """Return the seconds until the time limit; inf without a limit."""
         return np.inf if self.max_seconds is None else self.max_seconds - self.seconds()
+
+    def round_bounds(self):
+        """Round bounds down to whole numbers from now on, if all scores are whole."""
+        self._whole_error = whole_error(self.plain)
 
     def late(self):
         """Return whether the time limit has passed."""
@@ -111,7 +118,7 @@ class MAPRun(Progress):
         scale = max(1.0, abs(self.score + self.offset))
         return self.bound - self.score <= self.tol * scale
 
-    def report(self, *, bound=None, step=1):
+    def report(self, *, bound=None, step=1, part=None):
         """Record an iteration.
 
         Parameters
@@ -120,6 +127,8 @@ class MAPRun(Progress):
             An upper bound.
         step : int, default=1
             Number of iterations since the last report.
+        part : str, default=None
+            The part of the solver that ran since the last report; None: `self.part`.
 
         Returns
         -------
@@ -128,11 +137,13 @@ class MAPRun(Progress):
         """
         self.n_iter += step
         if bound is not None:
+            if self._whole_error is not None:
+                bound = np.floor(bound + self._whole_error)
             self.bound = min(self.bound, bound)
         # a score exceeds the bound by rounding errors only
         self.bound = max(self.bound, self.score)
         shift = self.offset
-        row = self.n_iter, self.seconds(), self.score, self.bound
+        row = self.n_iter, self.seconds(), self.score, self.bound, part or self.part
         self.trace.add(*row)
         if self.callback is not None and self.callback(
             self.n_iter, self.score + shift, self.bound + shift
@@ -145,14 +156,16 @@ class MAPRun(Progress):
         elif not self.late() and self.n_iter >= self.max_iter:
             self.status = Status.MAX_ITER
         if self._is_line_due(row[1]):
-            self.show((*row[:2], self.score + shift, self.bound + shift))
+            self.show((*row[:2], self.score + shift, self.bound + shift, row[-1]))
         return self.status is not None
 
-    def report_between(self, bound=None):
+    def report_between(self, part, bound=None):
         """Record progress between iterations, regardless of `max_iter`.
 
         Parameters
         ----------
+        part : str
+            The part of the solver that ran since the last report.
         bound : float, default=None
             An upper bound.
 
@@ -162,7 +175,7 @@ class MAPRun(Progress):
             Whether to stop.
         """
         most, self.max_iter = self.max_iter, np.inf
-        stop = self.report(bound=bound, step=0)
+        stop = self.report(bound=bound, step=0, part=part)
         self.max_iter = most
         return stop
 

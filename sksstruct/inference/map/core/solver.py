@@ -186,5 +186,5 @@ def _infeasible(graph, name):
     labeling[observed] = graph.evidence[observed]
     return MAPResult(
         labeling.astype(np.intp), -np.inf, -np.inf, None, Status.INFEASIBLE, 0,
-        Trace(COLUMNS, COLUMNS[:1]).as_dict(), name,
+        Trace(COLUMNS, COLUMNS[:1], COLUMNS[-1:]).as_dict(), name,
     )  # fmt: skip

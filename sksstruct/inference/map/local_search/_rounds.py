@@ -209,7 +209,7 @@ class RoundSearch:
         self._idle_work = 0 if better else self._idle_work + self._work
         self._n_idle = 0 if better else self._n_idle + 1
         # `report_between` counts no iteration: max_iter limits sweeps, not rounds
-        stop = run.report_between()
+        stop = run.report_between("local search")
         self._seconds += run.seconds() - started
         return stop
 

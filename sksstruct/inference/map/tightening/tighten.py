@@ -16,6 +16,8 @@ from sksstruct.inference.map.tightening.cycles import (
     spread,
 )
 
+# Name of the rounds in the trace of a run.
+_PART = "tightening"
 # Pairs of sweeps in a round, at most; a round has fewer if a pair lowers the bound by
 # at most this share of the gap.
 _SWEEPS, _LEAST_PROGRESS = 10, 0.002
@@ -117,7 +119,7 @@ class Tightening:
             bound = clusters.sweep() + self._constant
             self.work += 2.0 * clusters.sweep_work
             # a round is an iteration of the solver, a sweep is not
-            if run.report_between(bound):
+            if run.report_between(_PART, bound):
                 return
             if before - clusters.bound <= _LEAST_PROGRESS * (run.bound - run.score):
                 return
@@ -131,7 +133,7 @@ class Tightening:
         run, beliefs = self.run, self.beliefs()
         search = search_locally(run, run.problem.best_states(beliefs))
         search_promising(run, search, beliefs)
-        run.report_between()
+        run.report_between(_PART)
 
     # ---- clusters ----
 
