@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+from scipy.spatial import Delaunay
 
 from sksstruct.factor_graphs import FactorGraph, Logic
 
@@ -182,6 +183,64 @@ def potts_grid(n=40, k=3, seed=0):
     return FactorGraph(rng.normal(size=(n * n, k)), edges, list(tables))
 
 
+def max_sat(n=200, n_hard=700, n_soft=300, sizes=(1, 2, 3), seed=0):
+    """Weighted MAX-SAT: planted hard clauses of three variables, and soft clauses."""
+    rng = np.random.default_rng(seed)
+    planted, unaries, factors = rng.integers(2, size=n), np.zeros((n, 2)), []
+    while len(factors) < n_hard:
+        scope = np.sort(rng.choice(n, 3, replace=False))
+        violated = rng.integers(2, size=3)
+        if (violated == planted[scope]).all():
+            continue
+        table = np.zeros((2, 2, 2))
+        table[tuple(violated)] = -np.inf
+        factors.append((scope, table))
+    for _ in range(n_soft):
+        size, weight = rng.choice(sizes), float(rng.integers(1, 21))
+        scope = np.sort(rng.choice(n, size, replace=False))
+        violated = tuple(rng.integers(2, size=size))
+        if size == 1:
+            unaries[scope[0], violated] -= weight
+            continue
+        table = np.zeros((2,) * size)
+        table[violated] = -weight
+        factors.append((scope, table))
+    return FactorGraph(unaries, factors=factors)
+
+
+def coloring(n=120, k=4, seed=0):
+    """Map coloring: most neighbors differ, others prefer to; regions prefer colors."""
+    rng = np.random.default_rng(seed)
+    triangles = Delaunay(rng.random((n, 2))).simplices
+    pairs = (itertools.combinations(sorted(each), 2) for each in triangles)
+    edges = sorted(set(itertools.chain.from_iterable(pairs)))
+    costs = np.where(rng.random(len(edges)) < 0.7, np.inf, rng.integers(1, 10, len(edges)))
+    tables = np.where(np.eye(k, dtype=bool), -costs[:, None, None], 0.0)
+    return FactorGraph(-1.0 * rng.integers(0, 6, (n, k)), edges, tables)
+
+
+def planning(n=60, slots=20, seed=0):
+    """Jobs choose slots: some precede others, or exclude them, or should be near."""
+    rng, slot = np.random.default_rng(seed), np.arange(slots)
+    planted, edges, tables = rng.integers(slots, size=n), [], []
+    for u, v in itertools.combinations(range(n), 2):
+        draw = rng.random()
+        if draw < 0.3 and planted[u] == planted[v]:
+            continue
+        if draw < 0.08:
+            late = slot[:, None] < slot
+            table = np.where(late if planted[u] < planted[v] else late.T, 0.0, -np.inf)
+        elif draw < 0.3:
+            table = np.where(np.eye(slots, dtype=bool), -np.inf, 0.0)
+        elif draw < 0.4:
+            table = -1.0 * np.abs(slot[:, None] - slot)
+        else:
+            continue
+        edges.append((u, v))
+        tables.append(table)
+    return FactorGraph(-1.0 * rng.integers(0, 20, (n, slots)), edges, tables)
+
+
 FAMILIES = {
     "assignment, 16": (assignment, {}),
     "assignment, 20": (assignment, dict(n=20)),
@@ -210,4 +269,14 @@ FAMILIES = {
     "Bayesian network, 300": (bayes, dict(n=300, n_observed=30)),
     "pedigree, 80": (pedigree, {}),
     "pedigree, 300": (pedigree, dict(n=300)),
+    "coloring, 120 x 4": (coloring, {}),
+    "coloring, 300 x 4": (coloring, dict(n=300)),
+    "coloring, 120 x 5": (coloring, dict(k=5)),
+    "planning, 30 x 12": (planning, dict(n=30, slots=12)),
+    "planning, 60 x 20": (planning, {}),
+    "planning, 120 x 20": (planning, dict(n=120)),
+    "MAX-SAT, 100": (max_sat, dict(n=100, n_hard=250, n_soft=200)),
+    "MAX-SAT, 200": (max_sat, {}),
+    "MAX-SAT, 1000, soft units": (
+        max_sat, dict(n=1000, n_hard=4000, n_soft=1000, sizes=(1,))),
 }  # fmt: skip

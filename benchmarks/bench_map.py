@@ -298,7 +298,7 @@ def families(home, seconds):
     for name in FAMILIES:
         for seed in range(3):
             row = [f"{name}, {seed}"]
-            for solver in ("auto", *(x for x in installed() if x == "toulbar2")):
+            for solver in ("auto", *(x for x in installed() if x != "ad3"), "cp_sat"):
                 found = measure(family, (name, seed), solver, seconds)
                 if found is None:
                     row += ["-", "-", "-"]
@@ -309,7 +309,8 @@ def families(home, seconds):
             rows.append(row)
     _common.table(
         "Generated families",
-        ["problem", "auto", "s", "proved", "toulbar2", "s to it", "proved"], rows,
+        ["problem", "auto", "s", "proved", "toulbar2", "s to it", "proved",
+         "CP-SAT", "s", "proved"], rows,
     )  # fmt: skip
 
 
@@ -442,12 +443,55 @@ def limits(home, seconds):
     _common.table("Short limits", header, rows)
 
 
+# Problems of the schedule's picture, with the seed.
+SCHEDULE = ("torus, 20 x 20", 1), ("coloring, 120 x 4", 0), ("MAX-SAT, 200", 0)
+# Largest number of rows of the picture's data for a problem, aside those that end a part.
+PICTURED = 200
+
+
+def schedule(home, seconds, path=None):
+    """12: seconds of each part of auto on three problems; a CSV for the picture."""
+    del home
+    parts, lines = [], ["problem,seconds,score,bound,part"]
+    for name, seed in SCHEDULE:
+        graph = family(name, seed)
+        solver = resolve_map_solver("auto")
+        result = solver.solve(graph, max_seconds=seconds, random_state=0)
+        trace = result.trace
+        took = np.diff(trace["seconds"], prepend=0.0)
+        for part in dict.fromkeys(trace["part"].tolist()):
+            of_part = trace["part"] == part
+            turns = np.count_nonzero(np.diff(of_part, prepend=False) & of_part)
+            closed = -np.diff(trace["bound"] - trace["score"], prepend=np.nan)
+            row = [name, part, f"{took[of_part].sum():.2f}", turns]
+            parts.append([*row, shown(np.nansum(closed[of_part]), 2)])
+        parts.append([name, "all", f"{took.sum():.2f}", "-", shown(result.gap, 2)])
+        lines += _pictured(name, trace)
+    _common.table(
+        "Parts of auto: gap closed by each, and at the end",
+        ["problem", "part", "s", "turns", "gap"], parts,
+    )  # fmt: skip
+    if path:
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf8")
+
+
+def _pictured(name, trace):
+    """Lines of the rows of a trace that end a part, and of rows evenly spaced in time."""
+    part, when = trace["part"], trace["seconds"]
+    keep = np.append(part[1:] != part[:-1], True)
+    step = when[-1] / PICTURED
+    keep |= np.diff(np.floor(when / step), prepend=-1.0) > 0
+    for k in np.flatnonzero(keep):
+        score, bound = trace["score"][k], trace["bound"][k]
+        yield f'"{name}",{when[k]:.4f},{score:.8g},{bound:.8g},{part[k]}'
+
+
 TABLES = {"readers": (readers, 60.0), "instances": (pairwise_instances, 60.0),
           "speed": (speed, 10.0), "domains": (domains, 8.0),
           "matching": (matchings, 20.0), "binary": (binary, 60.0),
           "families": (families, 20.0), "larger": (larger, 10.0),
           "everything": (everything, 20.0), "by_family": (by_family, 20.0),
-          "limits": (limits, 5.0)}  # fmt: skip
+          "limits": (limits, 5.0), "schedule": (schedule, 5.0)}  # fmt: skip
 
 
 def main():
@@ -455,10 +499,12 @@ def main():
     parser.add_argument("--data-home", default=None, help="folder of the data sets")
     parser.add_argument("--only", choices=list(TABLES), help="one table")
     parser.add_argument("--seconds", type=float, help="limit for each run")
+    parser.add_argument("--csv", help="with --only schedule: the picture's data")
     options = parser.parse_args()
     for name, (make, seconds) in TABLES.items():
         if options.only in (None, name):
-            make(options.data_home, options.seconds or seconds)
+            more = [options.csv] if make is schedule else []
+            make(options.data_home, options.seconds or seconds, *more)
 
 
 if __name__ == "__main__":

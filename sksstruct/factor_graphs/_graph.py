@@ -458,22 +458,30 @@ class FactorGraph(Versioned):
     def _scores_of(self, x):
         """Yield partial sums of the score: of variables, and of each table."""
         yield self.unaries[self.first_state[:-1] + x].sum()
+        states = x.tolist()
         if self.n_edges:
             u, v = x[self.edges.T]
             for t, edges in self.edges_by_table():
-                scores = self.tables[t].scores(u[edges], v[edges])
+                table = self.tables[t]
+                # most tables of large graphs have one factor
+                if len(edges) == 1 and isinstance(table, DenseTable):
+                    scores = table.values[u[edges[0]], v[edges[0]]]
+                else:
+                    scores = table.scores(u[edges], v[edges])
                 if self.edge_weights is not None:
                     scores = scores * self.edge_weights[edges]
                 yield scores.sum()
-        states = x.tolist()
         for t, factors in _by_table(self.factor_tables):
-            # most tables of large graphs have one factor
-            if len(factors) == 1:
-                scope = self.factor_scopes[factors[0]].tolist()
-                yield self.tables[t].scores(*[states[v] for v in scope]).sum()
-            else:
+            table = self.tables[t]
+            if len(factors) > 1:
                 scopes = np.array([self.factor_scopes[f] for f in factors])
-                yield self.tables[t].scores(*x[scopes.T]).sum()
+                yield table.scores(*x[scopes.T]).sum()
+                continue
+            place = tuple([states[v] for v in self.factor_scopes[factors[0]].tolist()])
+            if isinstance(table, DenseTable):
+                yield table.values[place]
+            else:
+                yield table.scores(*place).sum()
 
     def with_evidence(self, evidence: dict[int, int | str] | None) -> "FactorGraph":
         """The same graph with other observed states, which shares the tables.

@@ -124,11 +124,10 @@ class Auto(MAPSolver):
     _: KW_ONLY
     effort: float = 1.0
 
-    _pairwise, _joins = False, True
+    _pairwise, _joins, _rounds = False, True, True
     _allowed = {**MAPSolver._allowed, "effort": NON_NEGATIVE}
 
     def _run(self, run):
-        run.round_bounds()
         self._combine(run)
         if run.bound == np.inf:
             # the time limit came before any solver had a bound: use the sum of all
@@ -278,9 +277,9 @@ class Auto(MAPSolver):
             return exact
         if run.score > score:
             exact.prefer(run.labeling)
-        before = run.bound - run.score
+        before = run.exact_bound - run.score
         tightening = self._tighten(run, exact, rounds)
-        after = run.bound - run.score
+        after = run.exact_bound - run.score
         run.note(
             f"tightening by {tightening.n_triplets} triplets of variables: "
             f"the gap is {after:.4g} instead of {before:.4g}"
@@ -305,7 +304,7 @@ class Auto(MAPSolver):
             if tightening.advance() or rounds.keep_up():
                 break
             if tightening.work >= step:
-                now = run.bound - run.score
+                now = run.exact_bound - run.score
                 if now > (1.0 - _TIGHTEN_LEAST) * gap:
                     break
                 gap, step = now, tightening.work + _TIGHTEN_STEP

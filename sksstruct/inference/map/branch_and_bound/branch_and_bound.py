@@ -64,13 +64,12 @@ class BranchAndBound(MAPSolver):
     max_iter: int = 100_000
     tol: float = 1e-6
 
-    _pairwise, _joins = False, True
+    _pairwise, _joins, _rounds = False, True, True
 
     def _check_graph(self, graph):
         check_entries(graph, "BranchAndBound")
 
     def _run(self, run):
-        run.round_bounds()
         search_locally(run, run.problem.best_states())
         search = ExactSearch(run)
         while run.status is None and not search.closed:

@@ -165,7 +165,7 @@ class ExactSearch:
         low, high = score + run.offset, run.bound + run.offset
         scale = max(1.0, low, -high)
         self._terms = terms = Terms(
-            run.problem, score, run.tol * scale, run.messages, run.bound
+            run.problem, score, run.tol * scale, run.messages, run.exact_bound
         )
         self._gap = terms.top - score
         self._limit = terms.limit + (0 if allowed else 1)

@@ -1,5 +1,7 @@
 """An equivalent graph without evidence, forced states or -inf."""
 
+from functools import cached_property
+
 import numpy as np
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic, Potts
@@ -42,6 +44,8 @@ class Reduced:
         The number that replaces -inf; 0 if no score is -inf.
     plain : FactorGraph
         The reduced graph with scores of -inf, and without the variables of cliques.
+    plain_range : tuple of two floats
+        Bounds on the scores of the allowed labelings of `plain`, from `score_range`.
     lowest : float
         If scores of -inf were replaced: a threshold on scores of the reduced graph; the
         allowed labelings of the given graph are above this threshold, all other
@@ -56,7 +60,8 @@ class Reduced:
         self.given, self._margin = graph, margin
         self.penalty, self.cliques = 0.0, None
         # checked first, as sums of forced scores could overflow, too
-        _check_sums(graph)
+        ranges = table_ranges(graph.tables)
+        _check_sums(graph, ranges[0])
         forced = Forced(graph)
         self.states, self.offset = forced.states, forced.offset
         self.feasible = forced.feasible
@@ -68,18 +73,24 @@ class Reduced:
         if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
             graph = forced.rest()
             self.places = forced.places
-        self.plain = graph
+            ranges = table_ranges(graph.tables)
+        self.plain, self._ranges = graph, ranges
         if joins and (cliques := Cliques(graph)).n:
             self.cliques, graph = cliques, cliques.graph
-        self.graph = self._penalize(graph)
+            ranges = table_ranges(graph.tables)
+        self.graph = self._penalize(graph, *ranges)
+
+    @cached_property
+    def plain_range(self):
+        """Bounds on the scores of the allowed labelings of `plain`, a tuple of two."""
+        return score_range(self.plain, self._ranges[0])
 
     def without_cliques(self):
         """Return the reduced graph without the variables of cliques."""
-        return self._penalize(self.plain)
+        return self._penalize(self.plain, *self._ranges)
 
-    def _penalize(self, graph):
-        """Return the graph with penalties in place of -inf."""
-        ranges, infinite = table_ranges(graph.tables)
+    def _penalize(self, graph, ranges, infinite):
+        """Return the graph with penalties in place of -inf; see `table_ranges`."""
         used = np.union1d(graph.edge_tables, graph.factor_tables).astype(np.intp)
         if any(graph.tables[t].values.max() == -np.inf for t in used[infinite[used]]):
             self.feasible = False
@@ -179,7 +190,7 @@ def _penalized(table, high, penalty):
     return DenseTable._own(np.maximum(table.values, low))
 
 
-def _check_sums(graph):
+def _check_sums(graph, ranges):
     """Raise an error if sums of scores could overflow."""
     uses = np.zeros(len(graph.tables))
     np.add.at(uses, graph.edge_tables, np.abs(_weights(graph)))
@@ -188,7 +199,7 @@ def _check_sums(graph):
     # overflow, and inf - inf, yield totals that the test below refuses
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.abs(scores[scores > -np.inf]).sum()
-        (low, high), _ = table_ranges(graph.tables)
+        low, high = ranges
         total += (uses * np.maximum(-low, high)).sum()
     if not total < 1e299:
         raise ValueError("graph: the scores are too large for floating-point sums")

@@ -3,7 +3,6 @@
 import numpy as np
 
 from sksstruct.factor_graphs import DenseTable, Logic
-from sksstruct.inference.map.core._reduce import score_range
 
 # Largest rounding error of a bound, relative to the largest sum of scores.
 _ERROR = 1e-9
@@ -13,12 +12,12 @@ _MOST_ERROR = 0.1
 _SMALL, _BATCH = 1000, 1000
 
 
-def whole_error(graph):
+def whole_error(reduced):
     """Return the largest rounding error of a bound on whole scores.
 
     Parameters
     ----------
-    graph : FactorGraph
+    reduced : Reduced
         The graph; scores of -inf count as whole.
 
     Returns
@@ -28,11 +27,12 @@ def whole_error(graph):
         true bound by at most `error`. None if a score is not whole, or if scores are so
         large that rounding errors hide their last digit.
     """
+    graph = reduced.plain
     if not _all_whole(graph.unaries) or not _all_whole(graph.edge_weights):
         return None
     if not all(map(_all_whole, _entries(graph.tables))):
         return None
-    error = _ERROR * max(map(abs, score_range(graph)))
+    error = _ERROR * max(map(abs, reduced.plain_range))
     return error if error <= _MOST_ERROR else None
 
 

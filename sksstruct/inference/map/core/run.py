@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from sksstruct.inference.map.core._whole import whole_error
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.result import MAPResult
 from sksstruct.utils.progress import Progress, Status
@@ -52,6 +51,8 @@ class MAPRun(Progress):
         self.max_seconds, self.rng, self.offset = max_seconds, rng, offset
         self.callback, self.lowest = callback, lowest
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
+        # the bound before it is rounded down, which shows small progress
+        self.exact_bound = np.inf
         self.marginals = None
         # name of the part of the solver that reports, for the trace
         self.part = name
@@ -66,7 +67,9 @@ class MAPRun(Progress):
         # function that returns the run for local search, which is faster on the graph
         # without cliques
         self.without_cliques, self.n_cliques = lambda: self, 0
-        self._next_line, self._whole_error = 0.0, None
+        # from `whole_error`: bounds on whole scores are rounded down
+        self.whole_error = None
+        self._next_line = 0.0
 
     def note(self, step):
         """Append a step, with its reason, to the plan."""
@@ -79,10 +82,6 @@ class MAPRun(Progress):
     def left(self):
         """Return the seconds until the time limit; inf without a limit."""
         return np.inf if self.max_seconds is None else self.max_seconds - self.seconds()
-
-    def round_bounds(self):
-        """Round bounds down to whole numbers from now on, if all scores are whole."""
-        self._whole_error = whole_error(self.plain)
 
     def late(self):
         """Return whether the time limit has passed."""
@@ -137,8 +136,9 @@ class MAPRun(Progress):
         """
         self.n_iter += step
         if bound is not None:
-            if self._whole_error is not None:
-                bound = np.floor(bound + self._whole_error)
+            self.exact_bound = min(self.exact_bound, bound)
+            if self.whole_error is not None:
+                bound = np.floor(bound + self.whole_error)
             self.bound = min(self.bound, bound)
         # a score exceeds the bound by rounding errors only
         self.bound = max(self.bound, self.score)

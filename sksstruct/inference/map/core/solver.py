@@ -9,7 +9,8 @@ import numpy as np
 from numpy.random import RandomState
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.map.core._reduce import Reduced, score_range
+from sksstruct.inference.map.core._reduce import Reduced
+from sksstruct.inference.map.core._whole import whole_error
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.result import Interrupted, MAPResult
 from sksstruct.inference.map.core.run import COLUMNS, MAPRun, WithoutCliques
@@ -41,6 +42,8 @@ class MAPSolver(Parameters):
     _pairwise = True
     # Whether mutually exclusive states become cliques, which tightens the relaxation.
     _joins = False
+    # Whether bounds are rounded down if all scores are whole.
+    _rounds = False
     _allowed = {"max_iter": COUNT, "tol": NON_NEGATIVE}
 
     def solve(
@@ -115,6 +118,8 @@ class MAPSolver(Parameters):
             lowest=lowest - reduced.offset,
         )  # fmt: skip
         run.plain = reduced.plain
+        if self._rounds:
+            run.whole_error = whole_error(reduced)
         if reduced.cliques is not None:
             run.n_cliques = reduced.cliques.n
             run.note(f"cliques instead of constraints: {run.n_cliques}")
@@ -174,7 +179,7 @@ def _complete(run, reduced):
 
 def _rounding(reduced):
     """Return a bound on the rounding error of a total score, or of a bound."""
-    sizes = *score_range(reduced.plain), reduced.offset, reduced.given.must_exceed
+    sizes = *reduced.plain_range, reduced.offset, reduced.given.must_exceed
     return _ROUNDING * max(map(abs, sizes))
 
 

@@ -160,7 +160,7 @@ class _Progress:
 
     def __init__(self, run, patience):
         self._run, self._patience = run, patience
-        self._last_gain, self._score, self._bound = 0, run.score, run.bound
+        self._last_gain, self._score, self._bound = 0, run.score, run.exact_bound
 
     def is_due(self):
         """Return whether no improvement is known for `patience` iterations."""
@@ -169,9 +169,9 @@ class _Progress:
     def has_stalled(self):
         """Update the last improvement; return whether the run has stalled."""
         run = self._run
-        min_improvement = run.tol * max(1.0, abs(run.bound))
-        if run.score > self._score or run.bound < self._bound - min_improvement:
-            self._last_gain, self._score, self._bound = run.n_iter, run.score, run.bound
+        min_improvement = run.tol * max(1.0, abs(run.exact_bound))
+        if run.score > self._score or run.exact_bound < self._bound - min_improvement:
+            self._last_gain, self._score, self._bound = run.n_iter, run.score, run.exact_bound
         return self.is_due()
 
 

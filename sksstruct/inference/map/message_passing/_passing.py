@@ -65,10 +65,10 @@ class MessagePassing(MAPSolver):
             # only every `patience` sweeps, as bounds of the two directions differ
             # slightly
             if k % self.patience == self.patience - 1:
-                gap = run.bound - run.score
-                if checkpoint - run.bound <= _LEAST_PROGRESS * gap:
+                gap = run.exact_bound - run.score
+                if checkpoint - run.exact_bound <= _LEAST_PROGRESS * gap:
                     run.status = Status.STALLED
                     break
-                checkpoint = run.bound
+                checkpoint = run.exact_bound
         set_marginals(run, messages.beliefs)
         return messages.beliefs

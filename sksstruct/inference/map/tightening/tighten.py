@@ -96,7 +96,7 @@ class Tightening:
             Whether the run is to stop, or the gap has stalled without new clusters.
         """
         run = self.run
-        gap = run.bound - run.score
+        gap = run.exact_bound - run.score
         self._sweep()
         self._rounds += 1
         if run.status is None and self._rounds >= self._next_search:
@@ -108,7 +108,7 @@ class Tightening:
         if len(triplets):
             self._clusters.add(triplets)
             return False
-        return gap - (run.bound - run.score) <= _STALLED * gap
+        return gap - (run.exact_bound - run.score) <= _STALLED * gap
 
     def _sweep(self):
         run, clusters = self.run, self._clusters
