@@ -45,7 +45,7 @@ X : dask bag or array, list of delayed, or Shards
 
 @fill_doc(_TEXTS)
 class Distributed(OnCluster):
-    """Mixin: `fit`, and prediction over parts.
+    """Mixin with `fit`, prediction and scores for data in parts on a cluster.
 
     Class attributes
     ----------------
@@ -54,7 +54,7 @@ class Distributed(OnCluster):
     """
 
     _noun = "classifier"
-    # values for estimators without these parameters
+    # values of these parameters for estimators that do not have them
     early_stopping = warm_start = False
     l1_ratio = 0.0
 
@@ -135,7 +135,7 @@ def _n_positions(X, y, sample_weight):
 
 
 def _n_rows(X, y, sample_weight):
-    """Total weight of the known positions of a part, of which X gives the lengths."""
+    """Total weight of the positions with known labels of a part; X has the lengths."""
     return _n_known(SegmentInputs.read(X).packed.lengths, y, sample_weight)
 
 

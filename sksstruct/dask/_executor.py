@@ -54,7 +54,7 @@ _SMALL = 2**16
 _FEW = 16
 
 # Methods that save or load states of blocks. After blocks are rebuilt, all calls since
-# the last of these calls are repeated.
+# the last call of one of these methods are repeated.
 _STATES = "state", "save", "load"
 
 
@@ -95,7 +95,7 @@ class Link:
 
 
 class DaskExecutor(Executor):
-    """Blocks on the workers of a cluster.
+    """Executor whose blocks are on the workers of a Dask cluster.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class DaskExecutor(Executor):
         most = -(-self.n_blocks // len(slots))
         for number in sorted(blocks):
             near = [slot for slot in slots if slot[0] in holders[number]] or slots
-            # take the first free slot, so that a thread is filled with neighbors
+            # take the first free slot, so that neighboring blocks are in one thread
             free = [slot for slot in near if load[slot] < most]
             slot = free[0] if free else min(near, key=load.__getitem__)
             self._slots[number] = slot
@@ -397,7 +397,7 @@ def _size(value):
 
 
 def _writable(change):
-    """A change that can be added to: arrays from messages may be read-only."""
+    """A change as a writable array: arrays from messages may be read-only."""
     if isinstance(change, np.ndarray) and not change.flags.writeable:
         return change.copy()
     return change

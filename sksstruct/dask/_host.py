@@ -42,7 +42,7 @@ class Snapshot:
 
     @property
     def nbytes(self):
-        """Memory of the arrays."""
+        """Size in bytes of the arrays of weights and places."""
         return self.values.nbytes + (0 if self.places is None else self.places.nbytes)
 
 
@@ -185,7 +185,7 @@ class Host:
         return Answer(values, total.nodes)
 
     def _work(self, call, group, common):
-        """Call the blocks of one thread: return values, and the sum of changes."""
+        """Call the blocks of one thread; return the results, and the sum of changes."""
         values, total = {}, TreeSum(call.adds or 1)
         for number, expected in group.items():
             # remove the block while it changes: after an error it counts as lost

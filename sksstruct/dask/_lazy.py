@@ -77,7 +77,8 @@ def _of_array(estimator, X, method, meta):
             "rows, use rechunk"
         )
     if meta is None:
-        # only the method knows the form of its results: call it on a row of zeros
+        # the type and the shape of the results are unknown before a call: call the
+        # method on a row of zeros
         meta = np.asarray(getattr(estimator, method)(np.zeros((1, X.shape[1]))))
     parts = [
         da.from_delayed(

@@ -51,7 +51,7 @@ class Shards:
 
 @dataclass
 class Parts:
-    """All parts of the data.
+    """Data in parts: the arguments of each part, and a function that reads a part.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Parts:
 
 
 def as_parts(X, y, sample_weight, client):
-    """Parts of training data in any form.
+    """Convert training data in any of the supported forms to `Parts`.
 
     Parameters
     ----------

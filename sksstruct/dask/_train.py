@@ -45,7 +45,7 @@ class Plan:
     spec : ModelSpec
         The model, which has learned the facts of all parts.
     set_loss : callable
-        ``set_loss(spec, model)`` tells the model which loss is minimized.
+        ``set_loss(spec, model)`` sets the loss of the bound model.
     read : callable
         Function from the inputs of a part to ``(X, y, sample_weight)``.
     solver : Partitioned
@@ -65,7 +65,7 @@ class Plan:
     outline: Any = None
 
     def bind(self, *inputs):
-        """The model bound to a part."""
+        """The model bound to the data of a part, with the loss that is minimized."""
         model = self.spec._bind(self.spec._read_part(*self.read(*inputs)))
         self.set_loss(self.spec, model)
         # check each part: only some may have missing labels, which solvers may refuse

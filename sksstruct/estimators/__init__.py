@@ -1,8 +1,9 @@
-"""scikit-learn's contract: parameters, wiring and attributes; no algorithm.
+"""Estimators with scikit-learn's interface, around models and solvers.
 
-Data flow: parameters -> model (`_model` of `_fitted.py`) -> model bound to X and y ->
-solver (`_train.py`) -> flat weights -> fitted attributes -> predictions. In reading
-order: `_fitted.py` and `_train.py`; `ssvm.py` and `linear_ssvc.py` for any model;
+The modules of this package have no algorithms of inference or optimization. Data flow:
+parameters -> model (`_model` of `_fitted.py`) -> model bound to X and y -> solver
+(`_train.py`) -> flat weights -> fitted attributes -> predictions. In reading order:
+`_fitted.py` and `_train.py`; `ssvm.py` for any model; `linear_ssvc.py`;
 `chain_crf.py`, with predictions in `_chain_*.py` and mini-batches in `_stream.py`;
 `segment_crf.py`; `multilabel.py`, with its trials in `_held_out.py`; `path.py` and
 `path_cv.py`; `tagger.py`, `calibrated.py` and `streaming.py` around fitted taggers;

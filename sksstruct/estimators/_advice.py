@@ -1,4 +1,4 @@
-"""Advice for training that did not converge, from its data and its history.
+"""Advice for training that did not converge, from the data and the solver's history.
 
 Each public function between `advice` and `rows_of` diagnoses one cause: it returns a
 sentence with the remedy, or an empty string if the cause does not apply. The functions
@@ -15,7 +15,7 @@ from sksstruct.models.segments.segments import SegmentModel
 from sksstruct.solvers import Continuation
 from sksstruct.utils._mixed import MixedRows
 
-# Models of sequences.
+# Classes of models whose examples are sequences.
 SEQUENCES = ChainModel, SegmentModel
 # Largest number of sentences in a warning.
 MOST_SENTENCES = 2
@@ -25,27 +25,28 @@ _FEW = 50
 _LONG = 50
 # Smallest mean number of nodes for which `normalize=True` is advised.
 _LARGE_GRAPH = 10
-# A column is large if its values vary by more than this multiple of the median column.
+# A column is large if the deviation of its values, corrected for the share of zeros,
+# exceeds this multiple of the median over the columns.
 _LARGE = 10.0
 # Columns have an offset if the sum of their squared means exceeds this multiple of the
 # sum of their variances.
 _OFFSET = 10.0
 # A value of alpha is small if it is less than this share of the default value.
 _SMALL_ALPHA = 0.01
-# The model counts as trained if the gap is at most this share of the objective.
+# The model counts as trained if the duality gap is at most this share of the objective.
 _VERY_NEAR = 0.01
-# If the objective has stalled, the model counts as trained if the gap is at most this
-# share of the objective.
+# If the objective has stalled, the model counts as trained if the duality gap is at
+# most this share of the objective.
 _NEAR = 0.2
-# The objective has stalled if the last half of the passes lowered it by at most this
-# share.
+# The objective has stalled if the last half of the passes lowered the objective by at
+# most this share of its value.
 _STALLED = 1e-3
 # Smallest number of passes after which an objective is judged to have stalled.
 _ENOUGH_PASSES = 20
 
 
 def advice(estimator, problem, result, data=None):
-    """Sentences of advice, the most specific first.
+    """Sentences of advice for training that did not converge, the most specific first.
 
     Parameters
     ----------
@@ -85,9 +86,9 @@ def advice(estimator, problem, result, data=None):
 
 
 def few_long_sequences(problem):
-    """Advise on the hinge loss of few long sequences: passes have a step for each."""
+    """Advise on a hinge loss of few long sequences: a pass has one step for each."""
     model, is_sequences = problem.model, isinstance(problem.spec, SEQUENCES)
-    # the model of data in parts has no sizes here
+    # a model of data in parts does not have the lengths of the sequences
     sizes = getattr(model, "sizes", None)
     if not is_sequences or sizes is None or model.surrogate is not None:
         return ""
@@ -132,8 +133,8 @@ def columns(rows, names=None):
         return ""
     moments = ColumnMoments.of(rows)
     mean, deviation = moments.mean, np.sqrt(moments.squares / moments.total)
-    # divided by the root of the share of nonzero values, so that a rare indicator has
-    # the same size as a frequent one
+    # the deviation is divided by the root of the share of nonzero values, so that a
+    # rare indicator has the same size as a frequent one
     size = deviation / np.sqrt(np.maximum(moments.filled, 1.0) / moments.total)
     ascending = np.sort(size[size > 0.0])
 
@@ -141,7 +142,7 @@ def columns(rows, names=None):
         return f"column {j}" if names is None else f"column {names[j]!r:.80}"
 
     if len(ascending):
-        # the lower median, which is the smaller of two columns
+        # the lower median: of two columns, the smaller size
         median, j = ascending[(len(ascending) - 1) // 2], int(size.argmax())
         if size[j] > _LARGE * median:
             # MaxAbsScaler keeps the zeros of sparse rows
@@ -220,7 +221,7 @@ def _default_alpha(estimator, spec, data):
 
 
 def _names(estimator, spec):
-    """Names of the columns, or None."""
+    """Names of the feature columns, which the model or the estimator has, or None."""
     names = getattr(spec, "feature_names_", None)
     return getattr(estimator, "feature_names_in_", None) if names is None else names
 
@@ -231,7 +232,7 @@ def rows_of(model):
     if packed is not None:
         return packed.values
     if isinstance(features, list):
-        # one entry per block of weights: the first block is that of the features
+        # `features` has a matrix for each block of weights: the advice is for the first
         features = features[0] if features else None
     for rows in (features, getattr(model, "X", None)):
         if isinstance(rows, np.ndarray | MixedRows) or sparse.issparse(rows):

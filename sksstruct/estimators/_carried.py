@@ -1,4 +1,4 @@
-"""Taggers read from files: set their attributes, and warm-start from them."""
+"""Set the attributes of taggers read from files, and warm-start from such taggers."""
 
 import numpy as np
 from scipy import sparse

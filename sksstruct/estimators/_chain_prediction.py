@@ -30,7 +30,7 @@ from sksstruct.utils.validation import check_labels, check_sequences
 
 
 def _above(weights, threshold):
-    """A sparse array without nonzero entries of absolute value up to `threshold`."""
+    """A sparse array without its entries of absolute value up to `threshold` > 0."""
     if threshold > 0.0:
         weights = weights.copy()
         weights.data[np.abs(weights.data) <= threshold] = 0.0
@@ -57,7 +57,8 @@ class ChainPrediction(TrainedChain):
 
     def _restore(self, state):
         super()._restore(state)
-        # pickled arrays have no padding, which prediction needs: add it once
+        # prediction reads padded rows, and pickled arrays are not padded: pad coef_
+        # once, and not in every call of `predict`
         if "coef_" in state and not sparse.issparse(self.coef_):
             self._keep_padded(self.coef_)
 
@@ -115,7 +116,8 @@ class ChainPrediction(TrainedChain):
         check_is_fitted(self, "coef_")
         if threshold != 0.0:
             self._check_threshold(threshold)
-        # prediction multiplies with the transpose, which takes rows in CSR
+        # prediction multiplies features by the transpose of coef_; the transpose of a
+        # CSC array is CSR
         self.coef_ = _above(sparse.csc_array(self.coef_), threshold)
         if "transition_coef_" in vars(self):
             self.transition_coef_ = _above(self.transition_coef_, threshold)
@@ -151,7 +153,7 @@ class ChainPrediction(TrainedChain):
         return np.flatnonzero(largest > threshold)
 
     def _keep_columns(self, columns, names):
-        """Keep only some features; drop the solver's state, which has all weights."""
+        """Drop all features but `columns`, and states of the solver, which have all."""
         coef = self.coef_[:, columns]
         self.n_features_in_, self._names_in = len(columns), names
         if "transition_coef_" in vars(self):

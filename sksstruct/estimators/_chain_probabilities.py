@@ -263,7 +263,7 @@ class ChainProbabilities(ChainPrediction):
                 "explain needs weights of features: a ChainCRF with a score_function "
                 "has none"
             )
-        # `differences` reads rows of one matrix
+        # `differences` reads the features of positions as rows of one matrix
         packed = check_sequences(X).in_one_form()
         (size,) = chain.packed.lengths.tolist()
         if not isinstance(t, Integral) or not 0 <= t < size:

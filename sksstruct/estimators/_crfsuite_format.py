@@ -18,21 +18,22 @@ from sksstruct.utils._files import reading
 _HEADER = struct.Struct("<4sI4sI3I5I")
 _MAGIC, _TYPE, _VERSION = b"lCRF", b"FOMC", 100
 _STATE, _TRANSITION = 0, 1
-# a feature: its kind, the number of its source (label or attribute), of its label, and
-# its weight
+# Record of a feature: its kind (_STATE or _TRANSITION), the number of its source, which
+# is an attribute or a label, the number of its label, and its weight.
 _FEATURE = np.dtype("<u4, <u4, <u4, <f8")
 _FEATURE.names = "type", "src", "dst", "weight"
 _CQDB, _BYTE_ORDER = struct.Struct("<4s5I"), 0x62445371
 _N_TABLES = 256
-# where the strings of a database begin
+# Offset of the first string record from the start of a CQDB database.
 _FIRST_STRING = _CQDB.size + 8 * _N_TABLES
-# CRFsuite counts two more labels, which have no features.
+# Number of labels that CRFsuite adds to the chunk of label references; they have no
+# features.
 _MORE_LABELS = 2
 
 
 @dataclass
 class CRFsuiteModel:
-    """The content of a file.
+    """Content of a CRFsuite model file: labels, attributes and weights.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class CRFsuiteModel:
 
 
 def write_model(path, model):
-    """Write a model to a file.
+    """Write a CRFsuite model to a binary file.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ def write_model(path, model):
     size = 12 + features.nbytes
     chunks = [struct.pack("<4sII", b"FEAT", size, len(features)) + features.tobytes()]
     chunks += [_strings(model.labels, "label"), _strings(model.attributes, "feature")]
-    chunks[-1] += bytes(-sum(map(len, chunks)) % 4)  # references are aligned
+    # chunks of references begin at multiples of 4 bytes
+    chunks[-1] += bytes(-sum(map(len, chunks)) % 4)
     offsets = _HEADER.size + np.cumsum([0, *map(len, chunks)])
     chunks.append(
         _references(b"LFRF", offsets[3], transitions.indptr, states.nnz, _MORE_LABELS)
@@ -99,10 +101,11 @@ def _features(kind, table):
 
 
 def _references(chunk, start, indptr, first, more):
-    """A chunk of references to the features of each row: offsets, then their numbers.
+    """Chunk that lists, for each label or attribute, the numbers of its features.
 
-    The length of a row stands before the numbers of its features. Features are numbered
-    from `first` on; `more` empty rows follow the rows of `indptr`.
+    The chunk has the offset of each list, then the lists: the length of the list, and
+    the numbers of the features. Features are numbered from `first` on. `indptr` has the
+    bounds of the lists; `more` offsets of zero follow, for labels without features.
     """
     n = len(indptr) - 1
     heads = indptr[:-1].astype(np.int64) + np.arange(n)
@@ -219,7 +222,7 @@ def _finished(a, b, c):
 
 
 def read_model(path):
-    """Read a model from a file.
+    """Read a CRFsuite model from a binary file.
 
     Parameters
     ----------
@@ -241,13 +244,13 @@ def read_model(path):
 
 
 class _Reader:
-    """Reads the bytes of a file; an offset outside the file is an error."""
+    """Reads the bytes of a model file; an offset outside the file is an error."""
 
     def __init__(self, data):
         self.data, self.bytes = data, np.frombuffer(data, np.uint8)
 
     def model(self):
-        """The model in the file."""
+        """Read the `CRFsuiteModel` from the file, and check all of the file."""
         magic, size, kind, version, n_features, n_labels, n_attributes, *offsets = (
             self.structure(_HEADER, 0, "the header")
         )
@@ -303,12 +306,12 @@ class _Reader:
             )
 
     def structure(self, form, start, what):
-        """The fields of a structure."""
+        """Unpack the fields of the `struct.Struct` `form` at byte `start`."""
         self.check(start, form.size, what)
         return form.unpack_from(self.data, start)
 
     def array(self, dtype, start, n, what):
-        """An array of `n` consecutive items."""
+        """Array of the `n` consecutive items of type `dtype` from byte `start` on."""
         dtype = np.dtype(dtype)
         self.check(start, n * dtype.itemsize, what)
         return np.frombuffer(self.data, dtype, n, start)
@@ -322,7 +325,7 @@ class _Reader:
         return rows.view("<u4").ravel().astype(np.int64)
 
     def chunk(self, start, name):
-        """The number of items of a chunk."""
+        """Check the name of the chunk at byte `start`; return its number of items."""
         found, _, n = self.structure(struct.Struct("<4sII"), start, name.decode())
         if found != name:
             raise ValueError(
@@ -331,7 +334,7 @@ class _Reader:
         return n
 
     def features(self, start):
-        """The features."""
+        """Read the FEAT chunk: kind, source, label and weight of each feature."""
         n = self.chunk(start, b"FEAT")
         features = self.array(_FEATURE, start + 12, n, "features")
         wrong = np.flatnonzero(~np.isfinite(features["weight"]))
@@ -342,7 +345,7 @@ class _Reader:
         return features
 
     def references(self, start, chunk, n, more, n_features):
-        """Label or attribute, and feature, of each reference in a chunk."""
+        """Numbers of the label or attribute, and of the feature, of each reference."""
         if self.chunk(start, chunk) != n + more:
             raise ValueError(
                 f"{chunk.decode()} must have {n + more} rows, byte {start + 8}"
@@ -366,7 +369,7 @@ class _Reader:
         return owners, numbers
 
     def strings(self, start, n, what):
-        """The strings of a database."""
+        """Read the `n` strings of the CQDB database at byte `start`."""
         magic, size, _, order, n_links, links = self.structure(_CQDB, start, what)
         if magic != b"CQDB" or order != _BYTE_ORDER or n_links != n:
             raise ValueError(
@@ -376,7 +379,7 @@ class _Reader:
         places = start + self.array("<u4", start + links, n, what).astype(np.int64)
         numbers = self.numbers_at(places, what)
         lengths = self.numbers_at(places + 4, what)
-        # strings that do not overlap have at most the bytes of the chunk together
+        # strings that do not overlap have a total length of at most the chunk's size
         if (numbers != np.arange(n)).any() or (lengths < 1).any():
             raise ValueError(f"{what} have wrong numbers or lengths")
         if lengths.sum() > size:

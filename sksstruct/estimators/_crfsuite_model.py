@@ -11,10 +11,11 @@ from sksstruct.utils.validation import check_sequences
 # Weight that stands for a forbidden label or pair. It is finite because CRFsuite's
 # Viterbi search reads an unset backpointer where all scores of a label are -inf.
 FORBIDDEN = -1e30
-# A table of at most this number of bytes becomes dense, whatever the size of its file.
+# A table of weights is read as a dense array if the array has at most this number of
+# bytes, whatever the size of the file.
 _SMALL = 2**26
-# A larger table becomes dense up to this multiple of the bytes of its file: a small
-# file must not fill the memory.
+# A larger table is read as a dense array if the array has at most this multiple of the
+# bytes of the file: a small file must not fill the memory.
 _TIMES = 16
 
 
@@ -76,7 +77,8 @@ class CRFsuiteWeights:
         table = table.toarray() if sparse.issparse(table) else table
         # scores of a calibrated tagger are divided by its temperature
         self._scale = 1.0 / (crf._temperature or 1.0)
-        # one row of weights of first labels, one of last labels, then rows of pairs
+        # row 0 has the weights of first labels, row 1 those of last labels; then the
+        # pairs have a row for each preceding label
         rows = self._scale * np.vstack([bias + crf.start_, crf.end_, bias + table])
         for before, after in crf.forbidden_transitions_:
             if before is None:
@@ -109,7 +111,7 @@ class CRFsuiteWeights:
         return places
 
     def model(self):
-        """The content of a file, with all attributes that have a weight."""
+        """The `CRFsuiteModel`, with all attributes that have a nonzero weight."""
         for label in self._labels:
             if not isinstance(label, str):
                 raise ValueError(
@@ -165,7 +167,10 @@ def _pairs(bounds):
 
 
 def _check_mark(i, sequence, name, place):
-    """Refuse a feature named like a mark, unless its only value is a 1 at the mark."""
+    """Raise an error if a feature has the name of the attribute that marks a position.
+
+    The feature is allowed if its only nonzero value is a 1 at the marked position.
+    """
     found = {t: item[name] for t, item in enumerate(sequence) if item.get(name)}
     if sequence and found != {range(len(sequence))[place]: 1.0}:
         end = "last" if place else "first"

@@ -17,7 +17,7 @@ _COLUMNS = [
     ("other_weight", np.float64),
     ("contribution", np.float64),
 ]
-# Largest number of rows that are displayed.
+# Largest number of rows of `Explanation.table` that are displayed.
 _SHOWN = 20
 
 
@@ -105,7 +105,7 @@ class Explanation:
 
 
 def differences(tagger, packed, labelings):
-    """Rows of the table of an `Explanation`.
+    """Rows of `Explanation.table`: the terms in which the scores of labelings differ.
 
     Parameters
     ----------

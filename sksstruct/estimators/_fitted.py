@@ -47,7 +47,8 @@ class Trained(NamesOthers, Constrained):
     early_stopping: bool = False
     warm_start: bool = False
     intercept_scaling: Any = None
-    # The loss of the last fit, as the parameter may have changed since; None before it.
+    # Loss of the last fit, as the parameter `loss` may have changed since; None before
+    # the first fit.
     _loss: Any = None
     # The model and the state of the solver after the last fit, for a warm start.
     _warm: Any = None
@@ -59,7 +60,7 @@ class Trained(NamesOthers, Constrained):
         raise NotImplementedError
 
     def _set_loss(self, spec, model):
-        """Tell a bound model the loss, if the loss is not a parameter of the model."""
+        """Set the loss of a bound model if the loss is not a parameter of the model."""
 
     def _describe(self, spec, weights, views):
         """Fitted attributes for flat weights; `views` are their blocks by name."""
@@ -89,7 +90,7 @@ class Trained(NamesOthers, Constrained):
 
 
 class TrainedChain(Trained):
-    """Taggers of positions; with many labels, some arrays of weights are sparse."""
+    """Base of taggers that label positions; their arrays of weights may be sparse."""
 
     # Names of the columns of X; None if X had no names.
     _names_in: Any = None
@@ -113,21 +114,21 @@ class TrainedChain(Trained):
 
 
 class Calibrated(Constrained):
-    """Taggers with a temperature."""
+    """Base of taggers that divide scores by a temperature, to calibrate them."""
 
     estimator_: Any
     temperature_: float
 
 
 class TrainedModel(Trained):
-    """Structured support vector machines of any model."""
+    """Base of estimators that train any `StructuredModel`."""
 
     model_: StructuredModel
     weights_: np.ndarray
 
 
 class TrainedSegments(TrainedModel):
-    """Taggers of segments."""
+    """Base of taggers that divide sequences into labeled segments."""
 
     # State of partial_fit; empty before the first call.
     _stream: Any = ()
@@ -141,7 +142,7 @@ class TrainedSegments(TrainedModel):
 
 
 class TrainedMultilabel(Trained):
-    """Classifiers of sets of labels."""
+    """Base of multilabel classifiers, which predict sets of labels."""
 
     # Fields of the `Target` that chooses labels; with None, `predict` returns the set
     # with the highest score.
@@ -157,7 +158,7 @@ class TrainedMultilabel(Trained):
 
 
 class Selected:
-    """Estimators with a strength of regularization chosen by a path."""
+    """Base of estimators that choose alpha by regularization paths of folds."""
 
     # Names of the fitted attributes.
     _fitted_names: tuple[str, ...] = ()
@@ -180,7 +181,7 @@ class Selected:
 
 
 class Solved(Constrained):
-    """Predictors that have found labelings of given potentials."""
+    """Base of predictors that solve MAP problems with given potentials."""
 
     scores_: np.ndarray
     bounds_: np.ndarray

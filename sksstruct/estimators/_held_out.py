@@ -63,9 +63,9 @@ LEAST_GAIN = 0.5
 # No more values of alpha, or of the scaling, are tried if the mean gain of the last
 # value over the best value, in standard errors, is below this.
 HOPELESS = -2.0
-# The columns of `measures`.
+# Names of the columns of the array that `measures` returns.
 MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
-# The target that each column measures.
+# Value of the parameter `target` whose quality each column of `measures` measures.
 COLUMNS = "micro", "macro", "f1", "hamming"
 
 
@@ -131,7 +131,7 @@ def _is_auto(pairs):
 
 @dataclass
 class Outcome:
-    """The result of a trial.
+    """Result of a trial with one factor of alpha and one scaling of pairs.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Outcome:
 
 
 class Trials:
-    """Fits to the training parts of folds, for a factor of alpha and a scaling each."""
+    """Trials: each fits the model to the training part of every fold."""
 
     def __init__(self, estimator, spec, examples):
         self.estimator, self.spec = estimator, spec
@@ -187,7 +187,7 @@ class Trials:
         self.states, self.unfinished = [None] * len(self.parts), []
 
     def best(self, factors, scalings):
-        """Try all values; return the outcome of the best alpha and its best scaling."""
+        """Try the factors, then the scalings with the best factor; return the best."""
         several = ["alpha"] * (len(factors) > 1)
         several += ["interaction_scaling"] * (len(scalings) > 1)
         self.what = " and ".join(several) or "the thresholds"
@@ -225,7 +225,7 @@ class Trials:
             yield from (factors[-1] * step**k for k in range(1, MOST_SMALLER + 1))
 
     def _compared(self, outcomes):
-        """Contributions that judge pairs: to all measures, or to that of the target."""
+        """Contributions of samples to the measures by which scalings are compared."""
         if self.spec.asked_target == "auto":
             return [each.measured for each in outcomes]
         return [each.judged for each in outcomes]
@@ -250,7 +250,7 @@ class Trials:
         )
 
     def _worth(self, labels):
-        """The F1 that thresholds maximize: of the target, or the mean of all kinds."""
+        """The F1 that thresholds maximize: that of the target, or the mean of three."""
         values = f1_values(self.observed, self._where_known(labels), self.shares)
         if self.spec.asked_target == "auto":
             return values.mean()

@@ -39,7 +39,7 @@ _BEFORE = "of the step before"
 # Numbers of a fit that partial_fit and warm starts read, if there are any.
 _TRAINING = "alpha_", "intercept_scaling_", "n_seen_"
 _STREAM = "visits", "alpha", "mean_length", "mean_square", "intercept_scaling"
-# The fitted attributes of a tagger.
+# Keys of the fitted attributes of a ChainCRF in the file.
 _CHAIN = (
     "labels", "features", "n_features", "loss", "dtype", "sparse", "coef", "intercept",
     "start", "end", "transitions", "transition_coef", "triples",
@@ -62,7 +62,7 @@ def held_by_json(cls: _Class) -> _Class:
 
 
 def write_json(path, steps):
-    """Write the steps of a tagger to a file.
+    """Write the steps of a tagger to a JSON file.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _table(values):
 
 
 def read_json(path):
-    """Read the steps of a tagger from a file.
+    """Read the steps of a tagger from a JSON file.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ class _Object:
         return self[key]
 
     def names(self, key):
-        """Distinct names; names of features may have spellings."""
+        """The distinct names of `key`; names of features may have spellings."""
         names = self.of(list, key)
         if set(map(type, names)) - {str} or len(set(names)) < len(names):
             raise ValueError(f"{self.at(key)} must be different strings")
@@ -398,7 +398,7 @@ class _Object:
         return scalars
 
     def table(self, key, n_rows, n_columns, dtype=np.float64):
-        """A sparse table, whose numbers are finite in `dtype`."""
+        """The CSR array of weights of `key`, with numbers that are finite in dtype."""
         part = _Object(self[key], self.at(key), "counts", "columns", "values")
         counts, columns = part.integers("counts", n_rows), part.integers("columns")
         values = part.numbers("values", len(columns), dtype)
@@ -418,7 +418,7 @@ class _Object:
 
 
 def _read_step(part, names, n_bytes):
-    """The fitted estimator of a step."""
+    """The fitted estimator of a step, from the step's JSON object."""
     kind = part.one_of(_CLASSES, "class")
     cls, values = _CLASSES[kind], dict(part.of(dict, "parameters"))
     if unknown := values.keys() - cls().get_params(deep=False).keys():
@@ -493,7 +493,7 @@ def _read_columns(step, fitted, n_bytes):
 
 
 def _read_chain(fitted, names, n_bytes):
-    """Fitted attributes of a `ChainCRF`."""
+    """Fitted attributes of a `ChainCRF`, from their JSON object."""
     labels, m = fitted.of(list, "labels"), fitted.of(int, "n_features")
     n, kinds = len(labels), set(map(type, labels))
     if n < 1 or not kinds <= set(_LABEL) or len(set(labels)) < n:

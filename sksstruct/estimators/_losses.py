@@ -8,7 +8,7 @@ _ORACLES = {"exp": "sums over all outputs", "topk": "the k best outputs"}
 
 
 def set_loss(loss, spec, model):
-    """Tell a bound model which loss is minimized.
+    """Set the surrogate loss of a bound model, which the solver minimizes.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ def has_probabilities(flat, name=None):
     Parameters
     ----------
     flat : bool
-        Whether the method returns probabilities of outputs, or of their parts.
+        True if the method returns probabilities of whole outputs; False if it returns
+        probabilities of their parts.
     name : str, default=None
         Name of the method; None for `predict_proba` or `predict_marginals`.
     """

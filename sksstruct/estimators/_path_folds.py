@@ -96,8 +96,8 @@ def common_segments(paths, alpha_min):
     edges = np.concatenate([[np.inf], edges[edges >= end][::-1]])
     upper, lower = edges[:-1], edges[1:]
     inside = np.sqrt(np.maximum(lower, np.minimum(alpha_min, upper / 2.0)) * upper)
-    # in the first interval, an alpha at which every path has its first weights, which
-    # were scored
+    # in the first interval, take an alpha at which every path has its first weights,
+    # which were scored
     first = min(path.alphas[0] for path in paths)
     inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
     return edges, inside

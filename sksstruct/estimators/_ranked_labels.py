@@ -14,7 +14,8 @@ from sksstruct.models.multilabel.forms import as_sets
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import MatrixLike
 
-# Largest number of labels whose sets are enumerated with inference="exact".
+# With inference="exact", all sets of the labels that the LP relaxation leaves undecided
+# are enumerated if there are at most this number of such labels.
 MOST_LABELS = 20
 
 

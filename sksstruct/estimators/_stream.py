@@ -208,7 +208,7 @@ def _unknown_label(y, label):
 
 
 def _encoder(tagger, classes):
-    """The labels of the stream, from the first call."""
+    """Encoder of the labels of the stream, which the first `partial_fit` names."""
     if "classes_" in vars(tagger):
         if classes is not None and set(classes) != set(tagger.classes_.tolist()):
             raise ValueError(

@@ -364,7 +364,8 @@ def _log_proba(chain, X, y):
 def _temperature(held_out):
     """The temperature that maximizes the likelihood of held-out labelings."""
     functions = [_log_proba(*each[:3]) for each in held_out]
-    # a labeling with a label that the fold lacks has probability 0 at any temperature
+    # a labeling with a label that the training data of its fold lack has probability 0
+    # at any temperature
     weights = [np.isfinite(log_proba(1.0)).astype(float) for log_proba in functions]
     for each, (*_, given) in zip(weights, held_out, strict=True):
         each *= 1.0 if given is None else given

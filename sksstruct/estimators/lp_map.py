@@ -180,7 +180,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         return solver
 
     def _resolve_marginals(self):
-        """Belief propagation, or None for the relaxation."""
+        """Belief propagation for `predict_marginals`, or None for the relaxation."""
         validate_params(self)
         if self.marginals == "lp":
             return None
@@ -282,7 +282,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         ]
 
     def predict_marginals(self, X: Sequence[FactorGraph]) -> list[list[np.ndarray]]:
-        """Fractional solutions of the relaxation, or probabilities.
+        """Marginals of the variables: fractional solutions of the LP, or probabilities.
 
         Parameters
         ----------

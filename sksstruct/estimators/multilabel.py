@@ -406,7 +406,7 @@ class MultilabelPairwise(
         return label_scores(unaries, self.interactions_, exact, self.n_jobs)
 
     def _labels(self, unaries):
-        """Best labels as 0 and 1."""
+        """Indicator of the set of labels with the highest score, for each sample."""
         return decode(
             unaries,
             self.label_pairs_,
@@ -441,7 +441,7 @@ class MultilabelPairwise(
         return unaries + self._labels(unaries) @ self.interactions_
 
     def _chosen(self, unaries):
-        """Predicted labels as 0 and 1."""
+        """Indicator of the set of labels that `predict` returns, for each sample."""
         if self._is_whole():
             labels = self._labels(unaries)
             if self._target is None:
@@ -451,7 +451,7 @@ class MultilabelPairwise(
         return target.choose(self._label_scores(unaries), self.n_jobs)
 
     def _is_whole(self):
-        """Whether whole sets are predicted."""
+        """Whether the set with the highest score is predicted: target="subset"."""
         return self._target is None or self._target[0] == "subset"
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:

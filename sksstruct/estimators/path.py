@@ -82,10 +82,10 @@ class PathParameters(Constrained):
 class SSVMPath:
     """A piecewise constant regularization path, the result of `ssvm_path`.
 
-    The weights of segment j are good for ``lower[j] <= alpha <= upper[j]``. The first
-    segment extends to infinity. Above ``alphas[0]`` its weights are multiplied by
-    ``alphas[0] / alpha``, except with ``method="grid"``. If most weights of a segment
-    are zero, only the nonzero weights are stored.
+    Segment j has the weights for ``lower[j] <= alpha <= upper[j]``. The first segment
+    extends to infinity. Above ``alphas[0]`` its weights are multiplied by ``alphas[0] /
+    alpha``, except with ``method="grid"``. If most weights of a segment are zero, only
+    the nonzero weights are stored.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class SSVMPath:
         return len(self._segments)
 
     def _passes(self, j):
-        """Passes at breakpoint j alone."""
+        """Number of passes of the training at breakpoint j."""
         return int(np.diff(self.n_iter, prepend=0)[j])
 
     def segment(self, alpha: float) -> int:
@@ -496,7 +496,7 @@ def exact_path(template, problem, parameters):
 
 
 def grid_segments(template, problem, alphas):
-    """Segments of a training problem at given alphas."""
+    """Train at each alpha of a grid, and yield the segments of the path."""
     edges = edges_of_grid(alphas)
     segments = train_on_grid(
         problem,
@@ -512,7 +512,7 @@ def grid_segments(template, problem, alphas):
 
 
 def exact_segments(template, problem, parameters):
-    """Segments of a path with computed or estimated gaps."""
+    """Yield the segments of a path with computed or estimated duality gaps."""
     factor = problem.spec.solver_alpha(1.0)
     end, n_found = factor * end_of(parameters, problem), 0
     segments = None
@@ -522,7 +522,8 @@ def exact_segments(template, problem, parameters):
             with one_blas_thread():
                 if segments is None:
                     segments = exact_path(template, problem, parameters).segments(end)
-                    # after the weights have grown, repeat the segments so far
+                    # the array of weights has grown: compute the segments so far again,
+                    # without yielding them
                     for _ in range(n_found):
                         next(segments)
                 segment = next(segments, None)

@@ -47,7 +47,8 @@ from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import check_weight
 
-# The search ends after this number of alphas in a row that score below the best one.
+# On the default grid, the search ends after this number of alphas in a row that score
+# below the best one.
 _PATIENCE = 3
 
 

@@ -159,12 +159,12 @@ class StreamingTagger(Versioned):
     @property
     def n_pending_(self) -> int:
         """int: number of positions whose results were not returned."""
-        # positions in the buffer after those that have features already
+        # positions in the buffer whose features are not computed yet
         waiting = 0 if self._buffer is None else _length(self._buffer) - self._n_before
         return self._chain.n_pending + waiting
 
     def reset(self) -> Self:
-        """Forget the sequence: the next position begins a new sequence.
+        """Discard the sequence so far: the next position begins a new sequence.
 
         Returns
         -------
@@ -172,7 +172,8 @@ class StreamingTagger(Versioned):
             The stream.
         """
         self._chain.reset()
-        # the last positions, the first `_n_before` of which were scored already
+        # `_buffer` has the last positions; the first `_n_before` of them, the context
+        # of the others, were scored already
         self._buffer, self._names, self._n_before = None, None, 0
         self._n_seen = 0
         return self
@@ -357,7 +358,7 @@ list
         return _checked(scores, "scores of x", forbidden=False)
 
     def _add(self, scores):
-        """Feed scores of further positions to the chain; return decided results."""
+        """Pass scores of new positions to the decoder; return the decided results."""
         if self._divisor != 1.0:
             scores = scores / self._divisor
         decided, n = self._chain.push(scores)

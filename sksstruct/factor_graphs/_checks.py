@@ -226,7 +226,7 @@ def checked_state_names(names, n_states):
 
 
 def number_of_state(state, v, names, name):
-    """Number of a state given by number, which is returned unchecked, or by name."""
+    """Number of a state that is given by name; a number is returned without checks."""
     if not isinstance(state, str):
         return state
     known = None if names is None else names[v]

@@ -385,7 +385,8 @@ class FactorGraph(Versioned):
                 f"{name} must have shape ({self.n_variables},), got {x.shape}"
             )
         if self.state_names is not None and x.dtype.kind in "UO":
-            # not `x`: NumPy converts numbers beside names to strings
+            # read `labeling` and not `x`, in which NumPy has converted numbers beside
+            # names to strings
             states = labeling.tolist() if isinstance(labeling, np.ndarray) else labeling
             names = self.state_names
             numbers = [number_of_state(s, v, names, name) for v, s in enumerate(states)]

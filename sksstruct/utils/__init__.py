@@ -1,4 +1,4 @@
-"""Tools of all other folders: ragged data, validation, parallel work, memory, SIMD.
+"""Tools for all other folders: ragged data, validation, threads, memory, SIMD.
 
 * Sequences: `packed.py`, with `_ragged.py` and `_mixed.py`; `labels.py`, `observed.py`;
   on disk `shards.py`.

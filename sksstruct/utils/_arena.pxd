@@ -2,7 +2,7 @@ cdef class Arena:
     cdef char** _chunks
     cdef size_t* _sizes
     cdef Py_ssize_t _n_chunks
-    # the next free byte of the last chunk, and the number of free bytes from there
+    # next free byte of the last chunk, and number of free bytes from this byte on
     cdef char* _next
     cdef size_t _left
     # folder for files with chunks; NULL for chunks in memory

@@ -1,9 +1,9 @@
-"""Memory for many small arrays that live as long as their owner.
+"""Memory for many small arrays that are freed together, with their `Arena`.
 
 Arrays taken one after the other are adjacent in large chunks, so that visits in random
 order touch few pages of memory, whatever the state of the heap. An array that
-outgrows its place is copied to a new one; the old place is not reused, and all chunks
-are freed with the owner.
+outgrows its place is copied to a new place; the old place is not reused until all
+chunks are freed.
 
 Chunks may be in files, if they are larger than memory: the system reads and writes
 pages as they are used. The files have no names, and are removed with the process.
@@ -32,7 +32,7 @@ cdef size_t LINE = 64
 
 
 cdef class Arena:
-    """Memory for arrays.
+    """Allocator of many small arrays in large chunks, which are freed together.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ cdef class Arena:
 
     cdef void* grow(self, const void* old, size_t old_size,
                     size_t size) except NULL nogil:
-        """Return memory for size bytes that begins with a copy of old_size bytes."""
+        """Return memory for size bytes that begins with the old_size bytes at `old`."""
         cdef void* place = self.take(size)
         # `old` may be NULL if its size is zero
         if old_size:

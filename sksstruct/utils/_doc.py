@@ -37,7 +37,7 @@ def fill_doc(texts: dict[str, str]) -> Decorator:
     def decorate(documented):
         parts = [documented]
         if inspect.isclass(documented):
-            # unwraps methods behind available_if, classmethod and staticmethod
+            # unwrap methods behind available_if, classmethod and staticmethod
             members = [
                 getattr(part, "fn", getattr(part, "__func__", part))
                 for part in vars(documented).values()
@@ -69,7 +69,7 @@ def section(documented, name):
     """
     text = inspect.getdoc(documented) or ""
     _, _, rest = text.partition(f"{name}\n{'-' * len(name)}\n")
-    # up to the heading of the next section
+    # the text ends before the heading of the next section
     return re.sub(r"\s\[\d+\]_", "", re.split(r"\n\n[^\n]+\n---", rest)[0])
 
 

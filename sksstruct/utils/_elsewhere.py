@@ -5,7 +5,7 @@ from typing import ClassVar
 
 
 class NamesOthers:
-    """Mixin: errors on parameters that only other packages have give advice.
+    """Mixin whose errors on parameters of other packages say what to use instead.
 
     A class lists such parameters in `_elsewhere`, in addition to those of its bases.
     """
@@ -21,6 +21,6 @@ class NamesOthers:
 
 
 def _advice(cls, name):
-    """Return the advice on a name by the first class in the MRO that has it."""
+    """Return the advice on a parameter by the first class in the MRO that has any."""
     found = (vars(each).get("_elsewhere", {}).get(name) for each in cls.__mro__)
     return next(filter(None, found), None)

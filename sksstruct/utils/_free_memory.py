@@ -50,7 +50,7 @@ def _in_group():
 
 
 def _of_user():
-    """Return the rest of the limit of ``ulimit -v``, or None without such a limit."""
+    """Return the bytes that ``ulimit -v`` still allows; None if there is no limit."""
     if resource is None:
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -1,8 +1,8 @@
 # Binary heaps of numbered items: items[0] comes first, and items[k] comes after neither
 # of its children items[2k + 1] and items[2k + 2] (Williams, 1964).
 #
-# A heap stores numbers of items only. The values of items are in arrays of the owner,
-# so that an item may be in several heaps; after changing a value, the owner calls
+# A heap stores numbers of items only. The values of items are in arrays of the caller,
+# so that an item may be in several heaps; after changing a value, the caller calls
 # `restore`. Items of equal value have no defined order unless `by_number` is set. Push
 # and pop take O(log size) comparisons, and move one number per level.
 
@@ -34,7 +34,7 @@ cdef inline bint precedes(const HeapOrder* order, int32_t first,
 
 cdef inline void put_item(Heap* heap, const HeapOrder* order, int32_t item,
                           Py_ssize_t place) noexcept nogil:
-    """Write an item to a place."""
+    """Write an item to items[place], and `place` to the item's entry in `places`."""
     heap.items[place] = item
     if order.places != NULL:
         order.places[order.stride * item] = <int32_t> place
@@ -86,7 +86,7 @@ cdef inline void restore(Heap* heap, const HeapOrder* order,
 
 cdef inline void push(Heap* heap, const HeapOrder* order,
                       int32_t item) noexcept nogil:
-    """Add an item; the owner has reserved memory for it."""
+    """Add an item to a heap in which the caller has reserved memory for it."""
     heap.size += 1
     put_item(heap, order, item, rise(heap, order, item, heap.size - 1))
 

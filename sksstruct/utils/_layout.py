@@ -12,7 +12,7 @@ _FEW_BYTES = 2**18
 
 
 class StoredRows(NamedTuple):
-    """The arrays of valid CSR rows."""
+    """The three arrays of a canonical CSR matrix, without a SciPy object."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -30,7 +30,7 @@ def address(array):
 
 
 def aligned_zeros(size, dtype=np.float64):
-    """Return zeros of the given length that start on a cache line."""
+    """Return an array of `size` zeros that starts on a cache line."""
     width = np.dtype(dtype).itemsize
     raw = np.zeros(size + 64 // width, dtype)
     shift = -address(raw) // width % (64 // width)
@@ -78,11 +78,10 @@ def is_mapped(array):
 
 
 def file_zeros(size, dtype=np.float64):
-    """Return zeros in a file without a name, which is removed with the array.
+    """Return an array of zeros in a file without a name, removed with the array.
 
     The system can write the file's pages to disk when memory is short. Small arrays
-    stay in memory,
-    as a process can open only a limited number of files.
+    stay in memory, as a process can open only a limited number of files.
     """
     n_bytes = np.dtype(dtype).itemsize * size
     if n_bytes < _FEW_BYTES:

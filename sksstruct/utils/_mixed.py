@@ -61,7 +61,7 @@ class MixedRows:
 
     @property
     def dtype(self):
-        """Common type of both parts."""
+        """Common type of the values in sparse and in dense columns."""
         return np.result_type(self.sparse.dtype, self.dense.dtype)
 
     @property

@@ -6,9 +6,9 @@ from hashlib import blake2b
 
 import numpy as np
 
-# Entries of the dict that `FeatureNames.packed` returns.
+# Keys of the dict that `FeatureNames.packed` returns.
 _TEXT, _LENGTHS = "names_utf8", "names_lengths"
-# Entry that the dict has only if there are spellings.
+# Key that this dict has only if the names have spellings.
 _SPELLINGS = "names_spellings"
 
 

@@ -18,7 +18,7 @@ offsets : list of array-like of shape (n_tokens, 2)
 
 
 class TokenOffsets:
-    """Places of the tokens of texts.
+    """Checked places of the tokens of several texts, in characters.
 
     Parameters
     ----------
@@ -61,13 +61,16 @@ class TokenOffsets:
                 )
 
     def characters(self, i, first, end):
-        """Return the characters of a range of tokens, None if all are empty."""
+        """Return (start, stop) in characters for tokens first to end - 1 of text i.
+
+        Returns None if none of these tokens has characters.
+        """
         inside = [pair for pair in self.tokens[i][first:end] if pair[0] < pair[1]]
         return (inside[0][0], inside[-1][1]) if inside else None
 
 
 def _checked(row, name):
-    """Return checked pairs of numbers as a list."""
+    """Return the checked pairs (start, stop) of the tokens of a text as a list."""
     expected = f"{name} must be pairs (start, stop) of integers, one for each token"
     try:
         pairs = np.asarray(row)

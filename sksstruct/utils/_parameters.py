@@ -50,7 +50,7 @@ POSITIVE = [Number(Real, 0, closed=False)]
 
 
 class _Constraints:
-    """``_allowed`` of a class as scikit-learn's constraints of its parameters."""
+    """Descriptor: ``_allowed`` of a class as scikit-learn's parameter constraints."""
 
     def __get__(self, instance, owner):
         from sksstruct.utils._param_validation import Interval, StrOptions

@@ -1,8 +1,8 @@
 # Pointers to the entries of NumPy arrays. Python code makes the arrays, and the kernel
 # keeps them alive in an attribute: a pointer needs a tenth of the machine code of a
-# memoryview, whose owners are counted in every call. Each function raises an error if
-# the array has another type, is not contiguous, or is read-only although the pointer is
-# for writing.
+# memoryview, whose reference count changes in every call. Each function raises an error
+# if the array has another type, is not contiguous, or is read-only although the pointer
+# is for writing.
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 

@@ -161,7 +161,7 @@ def frame_values(frame, name):
 def _numbers(column, name):
     """Return a column as numbers, with NaN where a value is missing."""
     values = np.asarray(column)
-    # nullable columns, or numbers of several kinds
+    # nullable columns, and columns with numbers of several types, are arrays of objects
     if values.dtype == object and not any(isinstance(x, str | bytes) for x in values):
         try:
             numbers = (np.nan if is_missing(x) else x for x in values)

@@ -1,5 +1,5 @@
 # Random numbers without the GIL: xorshift64* (Vigna, ACM TOMS 42, 2016). The state has
-# 64 bits, which must not all be zero; its owner seeds it from a RandomState.
+# 64 bits, which must not all be zero; callers seed it from a RandomState.
 
 from libc.stdint cimport uint64_t
 

@@ -1,4 +1,4 @@
-# Recursion over users' data, which may contain themselves.
+# Recursion over objects of users, such as a list that contains itself.
 
 cdef extern from "Python.h":
     int Py_EnterRecursiveCall(const char* where)

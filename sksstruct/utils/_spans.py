@@ -28,7 +28,7 @@ def check_scheme(scheme, name="scheme", *, auto=True):
 
 
 class SpanLabels:
-    """Distinct labels, split into letters and kinds.
+    """Distinct labels, each split into the letter of a scheme and the kind of a span.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class SpanLabels:
         return next((self.labels[k] for k in matching), None)
 
     def text(self, label):
-        """Return the beginning of an error about a label."""
+        """Return the beginning of an error message about a label."""
         return f"{self._where(label)} {label!r:.80}"
 
     def scheme(self, given="auto"):
@@ -185,8 +185,8 @@ class SpanSequence:
             follows = (self._before == INSIDE) | _shifted(begins, False)
             starts = begins | ((parts == INSIDE) & ~(follows & same))
             starts, ends = self._cut(starts, ~(inside & ~starts))
-            # as in seqeval, a B- of another kind does not end a span that is a single
-            # B-
+            # as in seqeval, a B- does not end a span of another kind that is a single
+            # B-: the span is omitted
             after = np.append(parts, OUTSIDE)[ends]
             within = ~np.append(self.first, True)[ends]
             keep = (parts[ends - 1] != BEGIN) | (after != BEGIN) | ~within
@@ -198,7 +198,7 @@ class SpanSequence:
         return starts[complete], ends[complete]
 
     def _cut(self, starts, breaks):
-        """Return spans from each start to the next break; starts are breaks."""
+        """Return spans from each start to the next break; `breaks` has all starts."""
         places = np.flatnonzero(breaks)
         is_start = starts[places]
         ends = np.append(places[1:], len(breaks))

@@ -64,7 +64,7 @@ class Entries:
         )
 
     def part(self, name):
-        """Return the entries of a state that is an entry of this one."""
+        """Return the `Entries` of a nested state, which is an entry of this state."""
         return Entries(self.get(name, dict, "a dict"), f"{self.owner}, {name}")
 
     def text(self, name):
@@ -162,7 +162,7 @@ def taken(owner, names):
 
 
 def _at(bound, like, place):
-    """Return the bound of one entry."""
+    """Return the bound for the entry of an array at the indices `place`."""
     return np.broadcast_to(bound, like.shape)[tuple(place)]
 
 

@@ -54,7 +54,7 @@ def _fit(estimator, X, y, **kwargs):
 
 
 def _precise(estimator):
-    """Return a copy that trains nearly to the optimum, by whatever steps."""
+    """Return a clone that trains nearly to the optimum, by its tol and max_iter."""
     estimator = _fresh(estimator)
     for name in estimator.get_params(deep=True):
         if name == "tol" or name.endswith("__tol"):
@@ -81,7 +81,7 @@ def check_constructor_only_assigns(estimator):
 
 
 def check_parameters_untouched(estimator):
-    """Fitting changes no parameter, not even inside nested ones."""
+    """Fitting changes neither the parameters nor those of nested objects."""
     estimator = _fresh(estimator)
     old_params = deepcopy(estimator.get_params(deep=True))
     _fit(estimator, *_data())
@@ -115,7 +115,7 @@ def check_unfitted(estimator):
 
 
 def check_output_shape(estimator):
-    """Predictions have one label for each position; n_features_in_ is the width."""
+    """Predictions have a label per position; n_features_in_ counts the columns."""
     X, y = _data()
     estimator = _fit(_fresh(estimator), X, y)
     assert estimator.n_features_in_ == 3
@@ -127,7 +127,7 @@ def check_output_shape(estimator):
 
 
 def check_fit_twice(estimator):
-    """A second fit on the same object equals the first, also after other data."""
+    """Fitting an object again gives the same scores, also after a fit to other data."""
     X, y = _data()
     estimator = _fit(_fresh(estimator), X, y)
     first = estimator.decision_function(X)
@@ -284,7 +284,7 @@ def check_empty_sequences(estimator):
 
 
 def check_bad_input(estimator):
-    """Broken data give ValueError or TypeError that names the argument."""
+    """Invalid data raise a ValueError or TypeError that names the argument."""
     X, y = _data()
 
     def replaced(items, i, item):
@@ -335,7 +335,7 @@ def check_bad_input(estimator):
 
 
 def check_bad_weights(estimator):
-    """Weights must fit, be finite and not negative, and not all be zero."""
+    """Weights must match X, be finite and not negative, and not all be zero."""
     X, y = _data()
     for weight in (
         -np.ones(len(X)),

@@ -66,7 +66,7 @@ class PackedLabels(Sequence):
             raise ValueError(f"numbers of labels must be from -1 to {n_classes - 1}")
 
     def check_lengths(self, lengths: np.ndarray) -> None:
-        """Raise an error if sequences have other lengths.
+        """Raise an error unless each sequence has as many labels as positions.
 
         Parameters
         ----------
@@ -170,8 +170,8 @@ def _text(label):
 def _class_array(ordered):
     if _are_plain(ordered):
         out = np.array(ordered)
-        # arrays change some labels: trailing null characters, or integers next to
-        # floats
+        # an array may change labels: it drops trailing null characters, and converts
+        # integers next to floats
         if out.ndim == 1 and out.tolist() == ordered:
             return out
     return object_array(ordered)
@@ -220,7 +220,8 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
                 raise ValueError(
                     f"{name}[{i}] is {row.ndim}-D: the labels of a {what} must be 1-D"
                 )
-            # as Python objects, except for times, some of which would become integers
+            # convert labels to Python objects, except times: `tolist` would convert
+            # some of them to integers
             row = list(row) if row.dtype.kind in "mM" else row.tolist()
         elif not is_list(row) or hasattr(row, "columns"):
             raise TypeError(
@@ -436,7 +437,7 @@ def costs_by_name(class_weight, classes):
 
 
 def label_costs(class_weight, classes, counts=None):
-    """Return the costs of missing each label, from class_weight, or None if all are 1.
+    """Return the cost of an error for each true label; None if class_weight is None.
 
     `counts`, the weight of each label in the data, is needed for "balanced".
     """

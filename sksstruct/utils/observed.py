@@ -65,7 +65,7 @@ def check_any_known(known, name):
 
 
 def known_pairs(true, predicted, name="y", choose=None):
-    """Return labels and predictions where the label is known, and their mask.
+    """Return labels and predictions at positions with a known label, and the mask.
 
     Parameters
     ----------

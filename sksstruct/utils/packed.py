@@ -131,7 +131,7 @@ class PackedSequences(Versioned, Sequence):
         if isinstance(self.stored, StoredRows):
             shape = len(self.stored.indptr) - 1, self.n_features
             values = sparse.csr_array(self.stored, shape=shape)
-            # unless this is set, SciPy checks all entries when they are used
+            # unless this flag is set, SciPy checks all entries when they are used
             values.has_canonical_format = True
             # stored, so that kernels see later changes by the caller
             self.stored = values
@@ -369,7 +369,7 @@ class PackedSequences(Versioned, Sequence):
         return rows.tocsr() if self.is_mixed else rows
 
     def take(self, numbers: ArrayLike) -> "PackedSequences":
-        """Select sequences.
+        """Copy some of the sequences.
 
         Parameters
         ----------

@@ -138,7 +138,8 @@ def _libraries():
 
 _SHARED = _SharedLimit()
 if hasattr(os, "register_at_fork"):
-    # a child has neither the other threads nor locks that they could release
+    # a forked child has only the forking thread: locks that another thread held at the
+    # fork would never be released
     os.register_at_fork(after_in_child=_SHARED.after_fork)
 
 

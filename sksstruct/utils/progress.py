@@ -84,7 +84,7 @@ class Status(StrEnum):
 
 
 class Trace:
-    """Rows of a run, in columns of equal length.
+    """Record of a run: a row of numbers, such as the gap, for each report.
 
     Parameters
     ----------
@@ -157,13 +157,13 @@ class Progress:
         return time.perf_counter() - self.started
 
     def record(self, row):
-        """Add a row to the trace, and print it."""
+        """Add a row to the trace, and print the row if `verbose`."""
         self.trace.add(*row)
         if self.verbose:
             self.show(row)
 
     def show(self, row):
-        """Print a row."""
+        """Print a row of the trace, with the names of the columns."""
         parts = []
         for name, value in zip(self.trace.columns, row, strict=True):
             if name == "seconds":

@@ -44,7 +44,7 @@ def save_parts(path, parts):
             f"{path} exists: give the name of a new folder, as arrays that are mapped "
             "must not change"
         )
-    # the final name is given only to complete folders; the temporary one is unique
+    # the final name is given only to complete folders; the temporary name is unique
     folder = path.with_name(f"{path.name}.{uuid4().hex}.part")
     folder.mkdir(parents=True)
     writer = _Writer(folder)
@@ -66,7 +66,7 @@ def save_parts(path, parts):
 
 
 class _Writer:
-    """Writes parts one after the other, without keeping them in memory.
+    """Writes parts of packed sequences to a folder, without keeping them in memory.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class _Writer:
         self.common = self.names = None
 
     def add(self, X, y):
-        """Write a part."""
+        """Write a part: packed sequences X, and their labels y or None."""
         names = None if X.feature_names is None else X.feature_names.tolist()
         common = {
             "number of features": X.n_features,
@@ -102,7 +102,7 @@ class _Writer:
         if y is not None:
             codes, classes = _codes(y, X.lengths)
             numbers = [self.numbers.setdefault(k, len(self.numbers)) for k in classes]
-            # the last entry is the number of unknown labels
+            # the last entry is the code of unknown labels, -1
             arrays["labels"] = np.array([*numbers, -1], dtype=np.int32)[codes]
         for name, array in arrays.items():
             if name not in self.files:
@@ -154,7 +154,7 @@ class _Writer:
         encoder = LabelEncoder.from_labels(self.numbers)
         numbers = encoder.encode(list(self.numbers))
         if (numbers != np.arange(len(numbers))).any():
-            # the last entry is the number of unknown labels
+            # the last entry is the code of unknown labels, -1
             numbers = np.append(numbers, -1).astype(np.int32)
             self.files["labels"].rewrite(lambda codes: numbers[codes])
             self.numbers = dict.fromkeys(encoder.classes_.tolist())
@@ -230,7 +230,7 @@ def _arrays(X):
 
 
 def _types(X):
-    """Return the types of the values of packed sequences."""
+    """Return the dtypes of the feature values, as strings: of CSR, of dense columns."""
     parts = (X.values.sparse, X.values.dense) if X.is_mixed else (X.values,)
     return [part.dtype.str for part in parts]
 

@@ -3,7 +3,7 @@
 SciPy does not check indices and row pointers of a matrix that was made from arrays, or
 whose arrays were changed, and its own conversions read memory at wrong indices. Sound
 matrices have a pointer for each row, columns within the matrix, and 32-bit column
-indices.
+indices unless they have 2^31 entries or more.
 """
 
 from copy import copy
@@ -87,7 +87,7 @@ def _check_indices(indices, bound, kind, name):
 
 
 def sound_csr(X, name="X"):
-    """Return a sparse matrix as sound CSR, with 32-bit column indices.
+    """Return a sparse matrix as sound CSR, with 32-bit indices if its size allows them.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def rows_between(X, first, last):
 
 
 def canonical_csr(values):
-    """Return a CSR array with sorted, unique, 32-bit indices and float values.
+    """Return a matrix as a sound CSR array with sorted, unique indices and floats.
 
     The result shares memory with an input that already has this form.
     """

@@ -7,7 +7,7 @@ import numpy as np
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.version import __version__
 
-# Entry of a state with the version, like scikit-learn's `_sklearn_version`.
+# Key of the package's version in a state, like scikit-learn's `_sklearn_version`.
 _VERSION = "_sksstruct_version"
 
 
@@ -51,12 +51,12 @@ class Versioned:
         return super().__getstate__()
 
     def _restore(self, state):
-        """Set the object from a state that was read."""
+        """Set the attributes of the object from a state that was read."""
         super().__setstate__(state)
 
 
 def _written(value):
-    """Return a value in the form that is written."""
+    """Return a value of a state in the form in which it is pickled."""
     if isinstance(value, FeatureNames):
         value = value.packed()
     if type(value) is dict:

@@ -42,7 +42,8 @@ Strings: TypeAlias = Sequence[str] | np.ndarray
 Integers: TypeAlias = Sequence[int] | np.ndarray
 # Ways to mark spans of tokens by labels.
 Scheme: TypeAlias = Literal["auto", "BIO", "IOB1", "IOBES", "BILOU"]
-# Labels that must not follow each other; the labels of training show their scheme.
+# Pairs of labels that must not follow each other, or a scheme of spans that defines the
+# pairs. In training, "auto" finds the scheme of the labels.
 Transitions: TypeAlias = (
     Sequence[tuple[Any, Any]] | Literal["bio", "iob1", "iobes", "bilou"]
 )

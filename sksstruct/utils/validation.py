@@ -170,7 +170,7 @@ def check_example_weight(sample_weight, n_examples, factors=None):
 
 
 def check_heads(heads, n_words, name):
-    """Return the heads of a sentence's words as integers, which may form no tree."""
+    """Return the heads of a sentence's words as integers; they need not form a tree."""
     heads = np.asarray(heads)
     if heads.shape == (n_words,) == (0,):
         return heads.astype(np.intp)
