@@ -41,7 +41,8 @@ from sksstruct.dask._host import (
 )
 from sksstruct.solvers.partitioned.executors import Executor
 
-# Seconds to wait for a worker if the cluster has none.
+# Seconds to wait for a worker if the cluster has none, and for the transfer of the
+# result of a finished task.
 PATIENCE = 300
 # Seconds between two checks whether the worker of a long task still exists.
 _LOOK = 1
@@ -183,7 +184,7 @@ class DaskExecutor(Executor):
     def _submit(self, name, address, function, *arguments, **options):
         """Submit a task, named for the dashboard, preferably to one worker."""
         self._ticket += 1
-        # large weights in a task are intended: no warning
+        # large weights in a task are intended: switch off the warning of Dask
         with dask.config.set(
             {"distributed.admin.large-graph-warning-threshold": "1TB"}
         ):

@@ -24,7 +24,7 @@ _HOSTS: WeakValueDictionary = WeakValueDictionary()
 
 @dataclass
 class Snapshot:
-    """Weights for the blocks: all, or those that changed since the previous snapshot.
+    """Weights for the blocks: all, or those changed since the previous snapshot.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Host:
 
     async def call(self, *message):
         """Answer a call that the client sent directly, not as a task."""
-        # in a thread: a blocked event loop would look like a dead worker
+        # answer in a thread: a blocked event loop would look like a dead worker
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._first, self._reply, message)
 
@@ -156,13 +156,14 @@ class Host:
             Return values, sums of changes, or the error.
         """
         try:
-            # a lock, as a call for which the client no longer waits may still read the
-            # weights
+            # take a lock, as a call for which the client no longer waits may still read
+            # the weights
             with self._lock, one_blas_thread():
                 return self._answer(call, common)
         except BaseException as error:
             message = error_message(error)
-            # as bytes: an error that cannot be unpickled would look like a lost worker
+            # return the error as bytes: an error that cannot be unpickled would look
+            # like a lost worker
             parts = message["exception"], message["traceback"]
             return Answer(error=tuple(each and each.data for each in parts))
 

@@ -93,9 +93,9 @@ def train(estimator, X, y, sample_weight, noun):
     try:
         return _train(estimator, X, y, sample_weight, noun)
     except BaseException as error:
-        # The client keeps the error of a task, with the frames of its traceback, while
-        # the task has a future. These frames hold such futures, also those of the data:
-        # clear them.
+        # The client keeps the error of a task, with the frames of the traceback, while
+        # the task has a future. The frames hold futures of tasks and of the data, so
+        # that none of them would be released: clear the frames.
         while error is not None:
             clear_frames(error.__traceback__)
             error = error.__cause__
@@ -301,7 +301,7 @@ def _merge_facts(*facts):
 
 
 def _seen(spec, read, number, *inputs):
-    """Combinations observed in a part, read once the facts of all parts are known."""
+    """Combinations, such as features and pairs of labels, that occur in a part."""
     with _naming(number):
         X, y, sample_weight = read(*inputs)
         return spec._facts_seen(X, y, sample_weight) if n_rows(X) else {}
@@ -334,7 +334,8 @@ def _outline(plan, *inputs):
 
 def _make(plan, block, shared, *inputs):
     """Make the block of a part."""
-    # the blocks of a worker share a `Lender`, which the first of them creates
+    # the blocks of a worker share a `Lender` of copies of the weights, which the first
+    # block creates
     lender = shared.setdefault("lender", Lender(plan.outline))
     local = plan.solver.local(plan.outline.surrogate)
     bind = partial(plan.bind, *inputs)

@@ -67,8 +67,8 @@ def advice(estimator, problem, result, data=None):
     cases = (
         lambda: few_long_sequences(problem),
         lambda: sums_over_nodes(estimator, problem.spec),
-        # the default alpha depends on the units of the columns: once the columns are
-        # scaled, the comparison with it says nothing
+        # the default alpha depends on the units of the columns: if the advice is to
+        # scale the columns, do not compare alpha with the default
         lambda: (
             columns(rows_of(problem.model), _names(estimator, problem.spec))
             or small_alpha(estimator, problem, data)
@@ -233,6 +233,7 @@ def rows_of(model):
         return packed.values
     if isinstance(features, list):
         # `features` has a matrix for each block of weights: the advice is for the first
+        # matrix
         features = features[0] if features else None
     for rows in (features, getattr(model, "X", None)):
         if isinstance(rows, np.ndarray | MixedRows) or sparse.issparse(rows):

@@ -35,7 +35,8 @@ class PassCallbacks:
         self._pass.call_on_fit_task_begin(estimator=self._estimator, **self._data)
 
     def __call__(self, n_passes, weights):
-        # a solver that starts over with room for more weights repeats its passes
+        # if a model has too little room for its weights, the solver starts over with
+        # more, and repeats passes that were reported already
         if n_passes <= self._last_reported:
             return False
         self._last_reported = n_passes

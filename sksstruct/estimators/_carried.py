@@ -59,7 +59,8 @@ def weights_by_name(tagger, problem):
         views[name][new] = vars(tagger)[f"{name}_"][old]
     if spec.centers_ is not None:
         views["intercept"][new] += _dense(coef) @ spec.centers_[rows]
-    # the weight that marks a forbidden label in files of CRFsuite is not a start value
+    # training does not start from the weight that marks a forbidden label in files of
+    # CRFsuite
     flat[flat <= FORBIDDEN] = 0.0
     return {"weights": flat}
 

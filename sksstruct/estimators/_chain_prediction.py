@@ -153,7 +153,10 @@ class ChainPrediction(TrainedChain):
         return np.flatnonzero(largest > threshold)
 
     def _keep_columns(self, columns, names):
-        """Drop all features but `columns`, and states of the solver, which have all."""
+        """Drop all features but `columns`; drop solver states, which have all features.
+
+        `names` are the names of the features that are kept.
+        """
         coef = self.coef_[:, columns]
         self.n_features_in_, self._names_in = len(columns), names
         if "transition_coef_" in vars(self):
@@ -219,12 +222,13 @@ class ChainPrediction(TrainedChain):
         if is_sparse(coef) and pair_coef is None and packed.is_sparse:
             used = np.unique(packed.values.indices)
         if used is not None and len(used) < n_classes:
-            # a dense table of the weights of these features is smaller than the table
-            # of all pairs of labels
+            # a dense table of the weights of the features in X is smaller than the
+            # table of all pairs of labels
             packed = PackedSequences(packed.values[:, used], packed.offsets)
             coef = coef[:, used].toarray()
         elif is_sparse(coef) and pair_coef is None:
-            # the scores of the labels become the features, with unit weights
+            # multiply the sparse weights here: the scores of the labels become the
+            # features, with unit weights
             scores = packed.values @ coef.T
             scores = scores.toarray() if sparse.issparse(scores) else scores
             packed = PackedSequences(scores, packed.offsets)

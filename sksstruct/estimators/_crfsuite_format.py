@@ -157,7 +157,7 @@ def _strings(names, what):
 
 
 def _hash_tables(hashes, places):
-    """Slots of all hash tables, each half full, and the number of strings in each.
+    """Slots of the hash tables, which are half full, and number of strings in each.
 
     Collisions are resolved by linear probing: of several strings at the same free slot,
     the first is stored there, and every other string tries the next slot of its table.
@@ -317,7 +317,7 @@ class _Reader:
         return np.frombuffer(self.data, dtype, n, start)
 
     def numbers_at(self, places, what):
-        """32-bit numbers at byte offsets, which need not be aligned."""
+        """The 32-bit numbers at the byte offsets `places`, which may be unaligned."""
         if len(places) == 0:
             return np.zeros(0, dtype=np.int64)
         self.check(int(places.max()), 4, what)

@@ -77,8 +77,8 @@ class CRFsuiteWeights:
         table = table.toarray() if sparse.issparse(table) else table
         # scores of a calibrated tagger are divided by its temperature
         self._scale = 1.0 / (crf._temperature or 1.0)
-        # row 0 has the weights of first labels, row 1 those of last labels; then the
-        # pairs have a row for each preceding label
+        # row 0 has the weights of first labels, row 1 has the weights of last labels,
+        # and row 2 + k has the weights of pairs whose first label is k
         rows = self._scale * np.vstack([bias + crf.start_, crf.end_, bias + table])
         for before, after in crf.forbidden_transitions_:
             if before is None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-# Columns of the table of an explanation.
+# Names and types of the columns of `Explanation.table`.
 _COLUMNS = [
     ("position", np.intp),
     ("feature", object),

@@ -17,7 +17,7 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._elsewhere import NamesOthers
 from sksstruct.utils._param_validation import Constrained
 
-# Parameters of estimators in other libraries, and what replaces them here.
+# Parameters of similar estimators in other libraries, with the advice for errors.
 _ELSEWHERE = {
     "C": "use alpha, which is 1 / (n C) for n examples",
     **dict.fromkeys(
@@ -52,7 +52,7 @@ class Trained(NamesOthers, Constrained):
     _loss: Any = None
     # The model and the state of the solver after the last fit, for a warm start.
     _warm: Any = None
-    # Names of the fitted attributes.
+    # Names of the attributes that the last fit has set.
     _fitted_names: tuple[str, ...] = ()
 
     def _model(self) -> ModelSpec:
@@ -160,7 +160,7 @@ class TrainedMultilabel(Trained):
 class Selected:
     """Base of estimators that choose alpha by regularization paths of folds."""
 
-    # Names of the fitted attributes.
+    # Names of the attributes that the last fit has set.
     _fitted_names: tuple[str, ...] = ()
 
     alpha_: float

@@ -28,7 +28,7 @@ from sksstruct.utils.progress import Status
 
 # Scalings of pairs that are tried, as shares of the mean norm of the features.
 SHARES = 0.03, 0.1, 0.3, 1.0
-# Number of folds of the samples.
+# Number of folds of the samples, except with one threshold per label.
 N_FOLDS = 5
 # Folds are held out in turn until this number of samples was held out.
 ENOUGH = 1000
@@ -61,11 +61,11 @@ WORST = -0.5
 # Pairs are used only if the mean gain exceeds this number of standard errors.
 LEAST_GAIN = 0.5
 # No more values of alpha, or of the scaling, are tried if the mean gain of the last
-# value over the best value, in standard errors, is below this.
+# value over the best value is below this number of standard errors.
 HOPELESS = -2.0
 # Names of the columns of the array that `measures` returns.
 MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
-# Value of the parameter `target` whose quality each column of `measures` measures.
+# Value of the parameter `target` for which each column of `measures` is the measure.
 COLUMNS = "micro", "macro", "f1", "hamming"
 
 
@@ -174,7 +174,7 @@ class Trials:
         self.observed, self.shares = (
             np.concatenate([held_out[k] for _, held_out in self.parts]) for k in (1, 2)
         )
-        # None: all labels are known
+        # mask of the known labels of held-out samples; None if all are known
         self.known = None
         _, Y, weights = examples
         shares, total = weights @ Y, 1.0
@@ -187,7 +187,7 @@ class Trials:
         self.states, self.unfinished = [None] * len(self.parts), []
 
     def best(self, factors, scalings):
-        """Try the factors, then the scalings with the best factor; return the best."""
+        """Try factors, then scalings with the best factor; return the best `Outcome`."""
         several = ["alpha"] * (len(factors) > 1)
         several += ["interaction_scaling"] * (len(scalings) > 1)
         self.what = " and ".join(several) or "the thresholds"
@@ -250,7 +250,11 @@ class Trials:
         )
 
     def _worth(self, labels):
-        """The F1 that thresholds maximize: that of the target, or the mean of three."""
+        """The F1 that the thresholds maximize.
+
+        It is the F1 of the target, or with target="auto" the mean of micro, macro and
+        sample F1.
+        """
         values = f1_values(self.observed, self._where_known(labels), self.shares)
         if self.spec.asked_target == "auto":
             return values.mean()
@@ -261,12 +265,12 @@ class Trials:
         return labels if self.known is None else labels * self.known
 
     def alpha(self):
-        """The regularization of the current trial."""
+        """The regularization strength alpha of the current trial."""
         alpha = self.estimator.alpha
         return self.spec.default_alpha if alpha == "auto" else alpha
 
     def start(self, model, solver):
-        """The mean state of the best trial's folds, for all examples, or None.
+        """Mean of the solver's states of the best trial's folds, or None.
 
         Parameters
         ----------
@@ -357,13 +361,14 @@ class Trials:
         weights = np.zeros(model.n_weights)
         known = state["weights"][: model.n_weights]
         weights[: len(known)] = known
-        # scores of pairs, weight times scaling, stay the same
+        # rescale weights of pairs, so that their scores, weight times scaling, stay the
+        # same
         if min(earlier, scaling) > 0.0 and len(known) == model.n_weights:
             model.views(weights)["pair_coef"][...] *= earlier / scaling
         return {**state, "weights": weights}
 
     def _fit(self, number, examples, scaling):
-        """Named weights after training without the held-out samples of a fold."""
+        """Train without the held-out samples of a fold; return the weights by name."""
         estimator, spec = self.estimator, self.spec
         model = spec.bind_scaled(examples, scaling)
         alpha = spec.solver_alpha(self.alpha())

@@ -105,7 +105,7 @@ def write_json(path, steps):
 
 
 def _plain(value, what):
-    """The value of a parameter in types of JSON."""
+    """Convert the value of a parameter to types of JSON."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value in _DTYPES.values() and isinstance(value, type):
@@ -188,7 +188,7 @@ def _fitted_chain(crf, names):
 
 
 def _table(values):
-    """A table as the number of stored entries of each row, their columns and values."""
+    """Convert a table to JSON: number of entries of each row, columns and values."""
     table = sparse.csr_array(values)
     table.sort_indices()
     data = table.data.tolist()
@@ -344,7 +344,7 @@ class _Object:
         return value
 
     def one_of(self, values, key):
-        """The string of `key`, one of `values`."""
+        """The string of `key`, which must be one of `values`."""
         if self.of(str, key) not in values:
             raise ValueError(
                 f"{self.at(key)} must be one of {list(values)}, got {self[key]!r:.80}"
@@ -446,7 +446,7 @@ def _read_step(part, names, n_bytes):
 
 
 def _by_label(pairs, part):
-    """The dict that pairs of a label and a number stand for."""
+    """Convert a list of pairs (label, number) to a dict, after checks."""
     for pair in pairs:
         kinds = tuple(map(type, pair)) if type(pair) is list else ()
         if len(kinds) != 2 or kinds[0] not in _LABEL or kinds[1] not in (int, float):

@@ -24,7 +24,8 @@ def set_loss(loss, spec, model):
     ValueError
         If the model lacks the oracle that the loss needs.
     """
-    # with a score function, the oracles are those of the model of scores
+    # with a score function, the oracles are those of the model whose weights are the
+    # scores
     of_scores = model if spec._score_function is None else model.of_scores
     offered, chosen = of_scores.oracles, resolve_loss(loss)
     surrogate = chosen.for_oracles(offered)

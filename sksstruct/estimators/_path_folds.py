@@ -62,7 +62,7 @@ class Fold:
         return True
 
     def complete(self):
-        """Follow the path to its end."""
+        """Follow the path to its end, or until `stopped` is set."""
         while not self.stopped and self.advance():
             pass
 

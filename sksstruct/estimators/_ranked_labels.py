@@ -24,11 +24,11 @@ class RankedLabels(TrainedMultilabel):
     """Methods that predict several labels or sets, the best first."""
 
     def _unaries(self, X):
-        """Scores of the labels without pairs."""
+        """Unary score of each label of each sample, without the scores of pairs."""
         raise NotImplementedError
 
     def _label_scores(self, unaries):
-        """Log-odds of each label."""
+        """Log-odds of each label of each sample, from unary scores and pairs."""
         raise NotImplementedError
 
     def predict_topk(self, X: MatrixLike, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -91,7 +91,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
 
 
 def _learned(tagger, spec, data):
-    """The mini-batch in the form that the model trains on.
+    """Let the model read a mini-batch; return the data in the form for training.
 
     The model takes centers and forbidden pairs from earlier mini-batches, if any.
     """
@@ -113,7 +113,8 @@ def _start(tagger, spec, seen):
 
     The mean square and the centers of the features are those of the first mini-batch.
     """
-    # a tagger from a file of CRFsuite has no mean length: use that of this mini-batch
+    # a tagger from a file of CRFsuite has no mean length: use the mean length of this
+    # mini-batch
     lengths, squares = spec.mean_length_, spec.mean_square_
     stream = {"visits": seen, "mean_length": lengths, "mean_square": squares}
     stream["intercept_scaling"] = spec.intercept_scaling_

@@ -35,7 +35,8 @@ SMOOTH_TOL = 1e-2
 # If the share of positions with another label than the commonest one is less than this,
 # the tolerance is reduced in proportion.
 RARE = 0.03
-# A run that ended by max_seconds warns if the gap exceeds this share of the objective.
+# A run that ended by max_seconds warns if the duality gap is at least this share of the
+# objective.
 _FAR = 0.25
 
 

@@ -38,7 +38,7 @@ class EarlyStopping:
         self._patience = estimator.n_iter_no_change
 
     def score_held_out(self):
-        """The score of the attributes of `scored` on the held-out data."""
+        """The score of the estimator `scored` on the held-out data."""
         raise NotImplementedError
 
     def __call__(self, attributes):
@@ -116,7 +116,7 @@ class Validation(EarlyStopping):
 
 
 def _chosen(estimator, lengths, rows, weight):
-    """Indices of the held-out sequences."""
+    """Draw the sequences to hold out; return their indices, in ascending order."""
     eligible = lengths > 0
     if weight is not None:
         eligible &= weight > 0

@@ -451,17 +451,17 @@ class ChainCRF(
         if model.intercept_scaling == "auto" and self.alpha != "auto":
             model.intercept_scaling = 1.0
         solver = named_solver(self)
-        # transitions may be sparse if the solver needs one of these two oracles, and
-        # does not bind the model to parts of the data
+        # transitions may be sparse if the solver needs the oracle "max" or "factors",
+        # and does not bind the model to parts of the data
         if self.solver != "auto":
             asked = set(solver.required_oracles)
             model.tables_only = solver.in_parts or not asked & {"max", "factors"}
         return model
 
     def _further(self, problem, result):
-        """Attributes that only taggers have, besides weights and duality gap."""
-        # partial_fit continues from this state; the fitted weights are its first
-        # iterate
+        """Fitted attributes of taggers besides weights, objective and duality gap."""
+        # `stream` is the state from which partial_fit continues, with the fitted
+        # weights as first iterate
         spec = problem.spec
         stream = {"visits": spec.n_sequences_, "alpha": problem.alpha}
         stream["mean_length"] = spec.mean_length_

@@ -9,8 +9,9 @@ _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 # CRFsuite stops when ten iterations improve the objective by a share of less than 1e-5.
 # Its objective then exceeds the optimum by a share of about `_TOL`.
 _TOL = 1e-4
-# With c1 alone, CRFsuite stops further from the optimum, as its iterations gain little.
-# Without regularization, the optimum is often zero, so that a share of it is tiny.
+# Tolerance with c1 alone, with which CRFsuite stops further from the optimum, as its
+# iterations gain little; and tolerance without regularization, when the optimum is
+# often zero, and a share of the optimum is tiny.
 _TOL_OF_L1, _TOL_OF_NOTHING = 2e-3, 1e-8
 
 

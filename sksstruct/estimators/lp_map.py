@@ -254,7 +254,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         return results
 
     def _keep(self, results):
-        """Set the attributes; a graph without a result has infinite bounds."""
+        """Set the attributes; without a result, scores are -inf and bounds are inf."""
         rows = [(-np.inf, np.inf, Status.INTERRUPTED) if r is None
                 else (r.score, r.bound, r.status) for r in results]  # fmt: skip
         self.results_, self.status_ = results, [status for *_, status in rows]

@@ -51,7 +51,7 @@ from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import LabelSets, MatrixLike
 from sksstruct.utils.validation import check_weight
 
-# Up to this number of labels, inference="auto" enumerates all labelings.
+# Up to this number of labels, inference="auto" enumerates all sets of labels.
 FEW_LABELS = 12
 
 
@@ -401,7 +401,7 @@ class MultilabelPairwise(
         return dense + self.intercept_
 
     def _label_scores(self, unaries):
-        """Log-odds of each label."""
+        """Log-odds of each label of each sample, from unary scores and pairs."""
         exact = self._is_exact(unaries.shape[1])
         return label_scores(unaries, self.interactions_, exact, self.n_jobs)
 

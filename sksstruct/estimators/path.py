@@ -32,8 +32,8 @@ from sksstruct.utils.parallel import one_blas_thread
 from sksstruct.utils.progress import Status
 from sksstruct.utils.typing import Examples
 
-# The default grid, as multiples of the estimator's alpha. Training is fast at large
-# alphas, and slow at alphas far below that of the estimator.
+# The default grid, as multiples of the estimator's alpha, from the largest. The grid
+# ends at 2^-7, as training is slow at alphas far below that of the estimator.
 GRID = 2.0 ** np.arange(5, -8, -1)
 
 

@@ -486,7 +486,7 @@ class SSVMPathCV(
 
     @available_if(has_method("decision_function"))
     def decision_function(self, X: Examples) -> np.ndarray:
-        """Scores by the best estimator.
+        """Decision function of the best estimator.
 
         Parameters
         ----------

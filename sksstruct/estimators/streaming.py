@@ -172,8 +172,8 @@ class StreamingTagger(Versioned):
             The stream.
         """
         self._chain.reset()
-        # `_buffer` has the last positions; the first `_n_before` of them, the context
-        # of the others, were scored already
+        # `_buffer` has the last positions. The first `_n_before` of these positions
+        # were scored already, and are the context of further positions.
         self._buffer, self._names, self._n_before = None, None, 0
         self._n_seen = 0
         return self
@@ -328,7 +328,7 @@ list
         return part, (joined[begin:], ready - begin, names)
 
     def _scores(self, x):
-        """Scores of the labels at positions, as a new array; x may be None."""
+        """Scores of the labels at the positions of x, a new array; x may be None."""
         if x is None:
             return np.empty((0, len(self._intercept)))
         crf = self._crf
@@ -466,7 +466,7 @@ def _positions(x):
 
 
 def _joined(one, other):
-    """The positions of `one`, then those of `other`."""
+    """Concatenate the positions of `one` and of `other`."""
     if isinstance(one, list) != isinstance(other, list):
         raise TypeError("x must be in the form of the x before: a list, or rows")
     if isinstance(one, list):

@@ -9,7 +9,7 @@ _AT_ONCE = (list, tuple, np.ndarray)
 
 
 def checked_unaries(unaries):
-    """Numbers of states, offsets of the variables, and all scores, concatenated."""
+    """Check unary scores; return numbers of states, offsets, and all scores, flat."""
     try:
         # copy the arrays of an iterator, which may yield one array repeatedly
         take = np.asarray if isinstance(unaries, _AT_ONCE) else np.array
@@ -62,7 +62,7 @@ def checked_edges(edges, n):
 
 
 def checked_edge_tables(tables, edge_tables, m):
-    """Distinct tables, and the index of the table of each of m edges."""
+    """Check tables; return the distinct tables, and the table index of each edge."""
     if tables is None:
         if m or edge_tables is not None:
             raise ValueError("tables must be given with edges or edge_tables, got None")

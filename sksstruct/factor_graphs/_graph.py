@@ -245,7 +245,7 @@ class FactorGraph(Versioned):
                     )
 
     def edges_by_table(self) -> Iterator[tuple[int, np.ndarray]]:
-        """The edges of each table.
+        """Edges, grouped by their table.
 
         Yields
         ------
@@ -257,7 +257,7 @@ class FactorGraph(Versioned):
         yield from _by_table(self.edge_tables)
 
     def factors_by_table(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """The factors of three or more variables of each table.
+        """Factors of three or more variables, grouped by their table.
 
         Yields
         ------
@@ -464,7 +464,7 @@ class FactorGraph(Versioned):
             u, v = x[self.edges.T]
             for t, edges in self.edges_by_table():
                 table = self.tables[t]
-                # most tables of large graphs have one factor
+                # fast path: most tables of large graphs have one factor
                 if len(edges) == 1 and isinstance(table, DenseTable):
                     scores = table.values[u[edges[0]], v[edges[0]]]
                 else:

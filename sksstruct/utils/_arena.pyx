@@ -87,7 +87,8 @@ cdef class Arena:
             if chunk == NULL:
                 with gil:
                     raise no_room()
-        # counted only after the allocation, so that a missing chunk is never freed
+        # the chunk is counted only after its allocation, so that a missing chunk is
+        # never freed
         self._chunks[self._n_chunks] = chunk
         self._n_chunks += 1
         self._next = chunk + (LINE - <size_t> chunk % LINE)

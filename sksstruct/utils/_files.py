@@ -82,7 +82,8 @@ def lines_of(path, encoding="utf-8"):
         io.BufferedReader(file) as lines,
     ):
         if not has_bytes:
-            # a line feed takes several bytes, as in UTF-16
+            # a line feed takes several bytes, as in UTF-16: decode before the split
+            # into lines
             lines = io.TextIOWrapper(lines, encoding, newline="\n")
         for line in lines:
             yield (

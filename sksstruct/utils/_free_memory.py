@@ -6,14 +6,14 @@ from pathlib import Path
 
 try:
     import resource
-except ImportError:  # not on Windows
+except ImportError:  # Windows has no module `resource`
     resource = None  # type: ignore[assignment]
 
 _PROC, _GROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def free_bytes():
-    """Return how many more bytes this process can use; inf if the system does not tell.
+    """Return how many more bytes this process can use; inf if the limit is not known.
 
     Linux reports available memory, for the machine and for a container. Other systems
     report the total memory.

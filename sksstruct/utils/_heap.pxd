@@ -25,7 +25,7 @@ cdef struct HeapOrder:
 
 cdef inline bint precedes(const HeapOrder* order, int32_t first,
                           int32_t second) noexcept nogil:
-    """Whether one item comes before another."""
+    """Whether the item `first` comes before the item `second`."""
     if order.values[first] > order.values[second]:
         return True
     return (order.by_number and order.values[first] == order.values[second]
@@ -77,9 +77,9 @@ cdef inline Py_ssize_t sink(Heap* heap, const HeapOrder* order, int32_t item,
 
 cdef inline void restore(Heap* heap, const HeapOrder* order,
                          Py_ssize_t place) noexcept nogil:
-    """Move the item at a place to where its changed value belongs."""
+    """Restore the order of the heap after the value of the item at a place changed."""
     cdef int32_t item = heap.items[place]
-    # at most one of `rise` and `sink` moves anything
+    # at most one of `rise` and `sink` moves items
     place = rise(heap, order, item, place)
     put_item(heap, order, item, sink(heap, order, item, place))
 

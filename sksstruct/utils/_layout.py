@@ -20,7 +20,7 @@ class StoredRows(NamedTuple):
 
 
 def padded_length(n):
-    """Return the row length for n entries: 4 up to n = 4, a multiple of 8 beyond."""
+    """Return the padded length of rows of n entries: 4, or a multiple of 8 if n > 4."""
     return 4 if n <= 4 else -(-n // 8) * 8
 
 

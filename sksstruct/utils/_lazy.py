@@ -34,7 +34,7 @@ def lazy_names(package, homes):
     def find_name(name):
         if name in homes:
             module = import_module(f"{package}.{homes[name]}")
-            # stored, so that the next look-up does not call this function
+            # the value is stored, so that the next look-up does not call this function
             contents[name] = value = getattr(module, name)
             return value
         if not name.startswith("_") and name in modules():

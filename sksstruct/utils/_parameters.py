@@ -152,7 +152,7 @@ def _accepts(allowed, value):
 
 
 def random_source(seed):
-    """The generator of a `random_state`.
+    """The random generator for a parameter `random_state`.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ def _not_finite(values, allow_nan):
 
 
 def _row_not_finite(rows, allow_nan):
-    """Return the first row that is not finite, or None."""
+    """Return the index of the first row with a value that is not finite, or None."""
     if isinstance(rows, MixedRows):
         found = [_row_not_finite(part, allow_nan) for part in (rows.sparse, rows.dense)]
         return min((row for row in found if row is not None), default=None)

@@ -46,7 +46,7 @@ class Entries:
         return name in self.state
 
     def get(self, name, kind, expected):
-        """Return an entry of a given type."""
+        """Return an entry, or raise an error if its type is not `kind`."""
         if name not in self.state:
             raise ValueError(f"this is not the state of {self.owner}: it lacks {name}")
         value = self.state[name]

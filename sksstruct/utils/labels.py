@@ -14,7 +14,7 @@ from sksstruct.utils.typing import Items
 
 # Types whose values `tolist` converts to integers if their unit is, say, nanoseconds.
 _TIMES = np.datetime64, np.timedelta64
-# Label of positions without a label in other frameworks.
+# Label by which other frameworks mark positions that have no label.
 PADDING = -100
 # Names of the positions with labels, by the kind of example.
 _PLACES = {"sequence": "positions", "graph": "nodes"}

@@ -133,7 +133,7 @@ class PackedSequences(Versioned, Sequence):
             values = sparse.csr_array(self.stored, shape=shape)
             # unless this flag is set, SciPy checks all entries when they are used
             values.has_canonical_format = True
-            # stored, so that kernels see later changes by the caller
+            # keep this array, so that kernels see later changes by the caller
             self.stored = values
         return self.stored
 

@@ -51,7 +51,7 @@ def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
     # interrupts between chunks.
     n_chunks = min(n, max(4 * workers, 16))
     bounds = [n * k // n_chunks for k in range(n_chunks + 1)]
-    # the clock of this thread, as the worker threads have no deadline
+    # check the deadline of this thread, as the worker threads have none
     clock, left_out = Clock(), []
     started = time.perf_counter()
 

@@ -26,7 +26,7 @@ from sksstruct.utils.sparse_input import canonical_csr
 FORMAT, VERSION = "sksstruct.PackedSequences", 1
 # Types of labels that JSON preserves.
 _PLAIN = str, int, float, bool
-# Number of rows in a batch of conversions.
+# Number of rows that are converted at a time.
 _BATCH = 2**20
 # Names of JSON types in messages, and the largest length of an array.
 _KINDS = {dict: "a dict", list: "a list", int: "a number", str: "a string",

@@ -178,7 +178,8 @@ def rows_between(X, first, last):
     zeros = file_zeros if is_mapped(pointers) else np.zeros
     pointers = np.subtract(pointers, a, out=zeros(len(pointers), pointers.dtype))
     out = type(X)((last - first, X.shape[1]), dtype=X.dtype)
-    # set the arrays here: the constructor copies those of less than half of their base
+    # set the arrays here: the constructor copies arrays that are less than half of
+    # their base
     out.data, out.indices, out.indptr = X.data[a:b], X.indices[a:b], pointers
     # a part of rows in canonical format is canonical too, and needs no new check
     if X.has_canonical_format:
