@@ -187,7 +187,7 @@ class Trials:
         self.states, self.unfinished = [None] * len(self.parts), []
 
     def best(self, factors, scalings):
-        """Try factors, then scalings with the best factor; return the best `Outcome`."""
+        """Try factors, then scalings with the best factor; return the best outcome."""
         several = ["alpha"] * (len(factors) > 1)
         several += ["interaction_scaling"] * (len(scalings) > 1)
         self.what = " and ".join(several) or "the thresholds"
