@@ -430,7 +430,7 @@ def _warn(what, trials, X):
         f"gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
         f"{columns(X) or Status(result.status).remedy}",
         ConvergenceWarning,
-        stacklevel=9,  # the caller of fit, past its decorator
+        stacklevel=9,  # stack level of the caller of fit, past the decorator of fit
     )
 
 

@@ -37,7 +37,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     # do not scale or center features: the scale and the centers of each mini-batch
     # would differ, and with them the meaning of the weights
     spec.follows_scale, spec.centers_ = False, None
-    spec._warn_of_cuts(y, 4)  # the stack level of the caller of partial_fit
+    spec._warn_of_cuts(y, 4)  # stack level of the caller of partial_fit
     labelings = spec._outputs(X, y)
     seen, total = (0.0 if fresh else spec._total), float(weight.sum())
     spec._total = seen + total

@@ -266,7 +266,7 @@ def _warm_state(estimator, problem):
         f"{type(problem.solver).__name__} cannot continue from an earlier fit of this "
         "model; training starts from zero",
         UserWarning,
-        stacklevel=5,  # the caller of fit, past its decorator
+        stacklevel=5,  # stack level of the caller of fit, past the decorator of fit
     )
     return None
 

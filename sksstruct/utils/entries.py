@@ -50,7 +50,7 @@ class Entries:
         if name not in self.state:
             raise ValueError(f"this is not the state of {self.owner}: it lacks {name}")
         value = self.state[name]
-        # bool is a subclass of int in Python
+        # a bool is an instance of int, but no number in a state
         is_flag = isinstance(value, bool)
         if not isinstance(value, kind) or (is_flag and kind is not bool):
             raise self.wrong(name, value, expected)

@@ -28,9 +28,10 @@ FORMAT, VERSION = "sksstruct.PackedSequences", 1
 _PLAIN = str, int, float, bool
 # Number of rows that are converted at a time.
 _BATCH = 2**20
-# Names of JSON types in messages, and the largest length of an array.
+# Names of JSON types in error messages.
 _KINDS = {dict: "a dict", list: "a list", int: "a number", str: "a string",
           bool: "true or false"}  # fmt: skip
+# Largest length of an array that a header may have.
 _MOST = 2**62
 # Arrays with the offsets of rows or sequences.
 _POINTERS = "indptr", "offsets"
@@ -108,7 +109,7 @@ class _Writer:
             if name not in self.files:
                 self.files[name] = _GrowingFile(self.folder / f"{name}.npy", array)
             elif name in _POINTERS:
-                # pointers continue from the last one that was written
+                # pointers of this part continue from the last pointer in the file
                 array = array[1:] + self.files[name].last
             self.files[name].add(array)
 
@@ -308,7 +309,7 @@ def _header(path):
         )
     expected = {"arrays": dict, "n_features": int, "has_feature_names": bool}
     for name, kind in expected.items():
-        # bool is a subclass of int in Python
+        # compare the types: isinstance would accept a bool as an int
         if type(header.get(name)) is not kind:
             raise _not_a(file, name, kind, header.get(name))
     if header["n_features"] < 0:
