@@ -112,7 +112,7 @@ class Distributed(OnCluster):
         return apply(local, X, "predict_proba")
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Score of all data, by `score` of the local estimator for each part.
+        """Mean over the parts of the `score` of the local estimator, weighted by size.
 
         Parameters
         ----------

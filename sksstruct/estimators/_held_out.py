@@ -376,8 +376,8 @@ class Trials:
         tol = max(estimator.tol, _coarse(estimator))
         earlier = self.states[number]
         if spec.is_likelihood and earlier is not None and earlier[0] == 0.0 < scaling:
-            # weights within the tolerance without pairs would otherwise be accepted
-            # before the weights of pairs leave zero
+            # with the same tolerance, the start weights, which are within the tolerance
+            # without pairs, could be accepted with all weights of pairs at zero
             tol *= NEW_PAIRS
         solver = SOLVERS.resolve(
             self.solver,

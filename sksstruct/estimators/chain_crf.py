@@ -40,7 +40,7 @@ from sksstruct.utils.typing import (
 )
 
 Share = Annotated[float, Interval(Real, 0, 1, closed="both")]
-# Parameters of the estimator that are also parameters of the model.
+# Parameters of `ChainCRF` that are also parameters of `ChainModel`.
 _OF_THE_MODEL = (
     "loss",
     "loss_normalization",

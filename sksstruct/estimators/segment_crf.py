@@ -35,7 +35,7 @@ from sksstruct.utils.observed import share_of_right
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples, Items
 
-# Parameters of the estimator that are also parameters of the model.
+# Parameters of `SegmentCRF` that are also parameters of `SegmentModel`.
 _OF_THE_MODEL = (
     "max_length",
     "min_length",

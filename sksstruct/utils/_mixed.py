@@ -10,13 +10,13 @@ from sksstruct.utils._layout import is_mapped
 from sksstruct.utils.sparse_input import rows_between
 from sksstruct.utils.typing import SparseLike
 
-# Dense rows with a smaller fraction of nonzeros are stored as CSR: kernels then skip
-# the zeros, and the rows take less memory.
+# Dense rows with less than this fraction of nonzeros are stored as CSR: kernels then
+# skip the zeros, and the rows take less memory.
 SPARSE_BELOW = 0.3
 
 
 class MixedRows:
-    """Rows whose sparse columns are stored as CSR, and the other ones as an array.
+    """Rows whose sparse columns are stored as CSR, and dense columns as an array.
 
     Parameters
     ----------
