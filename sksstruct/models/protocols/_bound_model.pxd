@@ -21,13 +21,14 @@ cdef inline bint in_range(Py_ssize_t n, const int32_t* y, Py_ssize_t low,
 
 
 cdef class Workspace:
-    # scratch of one thread: each kind of model points to its own struct
+    # address of the scratch memory of one thread: a struct that each model class
+    # defines
     cdef void* scratch
     # the weights that potentials are formed from, and the array that holds them
     cdef const double* w
     cdef object _held
     cdef readonly Py_ssize_t n_weights
-    # factor of the loss in potentials
+    # factor of the loss that is added to the potentials
     cdef public double loss_scale
     # the k best labelings found last, if `topk` returned them as arrays
     cdef object _best
@@ -46,20 +47,23 @@ cdef class BoundModel:
     cdef readonly double visit_work
     cdef public double feature_scale
     cdef readonly object sizes, starts, example_weights
-    # the three arrays as memoryviews, for loops without the interpreter
+    # `sizes`, `starts` and `example_weights` as memoryviews, for loops without the
+    # interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const double[::1] _example_weights
     cdef public object oracle_bounds, surrogate, binder, kept_factors
     cdef public object completion
     cdef public bint likelihood
 
-    # called before the visit of an example
+    # prefetches the memory of example i before a visit of the example
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil
-    # potentials, and labelings at the loaded potentials
+    # loads the potentials of example i; `decode` finds the best labeling at the loaded
+    # potentials
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil
-    # loads potentials, too; the workspace holds the labelings, in rows, and values
+    # loads the potentials itself; points `labelings` (a labeling per row) and `values`
+    # to memory that the workspace holds
     cdef Py_ssize_t best_labelings(
         self, Workspace ws, Py_ssize_t i, Py_ssize_t k, const int32_t** labelings,
         const double** values) except -1 nogil
@@ -75,10 +79,11 @@ cdef class BoundModel:
     # checks of labelings and keys in a saved state
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil
-    # sums over labelings at the loaded potentials
+    # exp oracle: sums over all labelings at the loaded potentials
     cdef int expect(self, Workspace ws, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil
-    # a change d of mean parameters
+    # methods that form, apply and clear d, the change of mean parameters in the
+    # workspace
     cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil
     cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n_keys,
@@ -95,7 +100,7 @@ cdef class BoundModel:
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil
     cdef int apply_change(self, Workspace ws, Py_ssize_t i, Weights weights,
                           double scale, double average) except -1 nogil
-    # inner products of labelings
+    # inner products of the features of labelings, relative to the observed labeling
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                       Py_ssize_t n_labelings, const int32_t* labelings,

@@ -48,10 +48,12 @@ class WeightsFull(Exception):
 
 cdef inline int decode_with_loss(BoundModel model, Workspace ws, Py_ssize_t i,
                                  int32_t* y, double* hinge) except -1 nogil:
-    """Write the labeling of the largest H_i(y), and max_y H_i(y)."""
+    """Decode example i with the loss: write the labeling y with the largest H_i(y), and
+    the structured hinge max_y H_i(y).
+    """
     cdef double value, true_value
     model.potentials(ws, i)
-    # the observed labeling is evaluated first: `decode` then writes to the same memory
+    # the observed labeling is evaluated first, because `decode` overwrites y
     model.y_true(i, y)
     model.evaluate(ws, i, y, &true_value)
     model.decode(ws, i, y, &value)
@@ -78,19 +80,19 @@ cdef class Workspace:
     # zero; pages of memory are allocated when they are first written to.
 
     cdef double* zeros(self, Py_ssize_t size) except NULL:
-        """Return zeros, aligned for SIMD vectors."""
+        """Allocate zeros, aligned for SIMD vectors, and return their address."""
         cdef double[::1] view = aligned_zeros(max(size, 1))
         self._arrays.append(view)
         return &view[0]
 
     cdef int32_t* integers(self, Py_ssize_t size) except NULL:
-        """Return integers that are zero."""
+        """Allocate integers that are zero, and return their address."""
         cdef int32_t[::1] view = np.zeros(max(size, 1), dtype=np.int32)
         self._arrays.append(view)
         return &view[0]
 
     cdef char* flags(self, Py_ssize_t size) except NULL:
-        """Return flags that are not set."""
+        """Allocate flags that are not set, and return their address."""
         cdef char[::1] view = np.zeros(max(size, 1), dtype=np.int8)
         self._arrays.append(view)
         return &view[0]
@@ -100,7 +102,7 @@ cdef class Workspace:
         cdef const double[::1] view = w
         if view.shape[0] != self.n_weights:
             raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
-        # keeps w alive until the next read
+        # this reference keeps the memory of w alive until the next call of `read`
         self._held = w
         self.w = &view[0]
 
@@ -149,8 +151,8 @@ cdef class BoundModel:
         Number of weights that `catch_up` brings up to date together.
     """
 
-    # Names of the model's oracles: "max" means this class, "topk" one of its methods.
-    # Functions of `sksstruct.models.roles` name the oracle that they need.
+    # Names of the model's oracles: "max" is the method `decode`, "topk" the method
+    # `topk`. Functions of `sksstruct.models.roles` name the oracle that they need.
     oracles = ("max",)
     # The reason in error messages why an oracle is missing.
     oracle_note = None
@@ -158,7 +160,8 @@ cdef class BoundModel:
     views_need_data = False
     # Whether labelings have lists of mean parameters: `indicator` and `add_mean`.
     has_means = True
-    # The solver for "auto", where it differs from the choice for all models.
+    # The name of the solver that "auto" selects for this model; None if "auto" applies
+    # its general rule.
     preferred_solver = None
     # Whether a hinge smoothed by its k best labelings has compiled sweeps, which take
     # less time than sums over all labelings.
@@ -172,12 +175,13 @@ cdef class BoundModel:
     # Whether features are in a file, so that solvers put arrays of all positions into
     # files, too.
     on_disk = False
-    # Flat weights that exist, if some are missing; and labels that were not observed.
+    # Indices of the flat weights that exist, or None if all exist; and flags of labels
+    # that were not observed, or None if all were observed.
     support = unknown = None
-    # Length of the rows of weights of one feature.
+    # Number of weights of one feature, padded: the row length of weight matrices.
     ld = 8
-    # Whether labelings are Python objects; their numbers are from `memory` and
-    # `recall`.
+    # Whether labelings are Python objects that the model numbers in order of
+    # appearance. `memory` returns these objects, and `recall` restores them.
     has_memory = False
     # Cost of a visit that calls the max oracle, relative to a visit of known labelings.
     oracle_cost = 2.0
@@ -247,8 +251,8 @@ cdef class BoundModel:
         raise NotImplementedError
 
     def box(self, bounds=None):
-        """Return flat lower and upper bounds: the intersection of `bounds` and the
-        oracles'.
+        """Return flat lower and upper bounds: the intersection of `bounds` and
+        `oracle_bounds`.
 
         Parameters
         ----------
@@ -269,7 +273,7 @@ cdef class BoundModel:
             for view in map(self.views, flat[0]):
                 for name in {"coef", "transition_coef"} & set(view):
                     view[name] /= self.feature_scale
-        # the intersection of both boxes
+        # the intersection of the boxes
         lower = np.maximum.reduce([each[0] for each in flat])
         upper = np.minimum.reduce([each[1] for each in flat])
         if not (lower <= upper).all():
@@ -319,7 +323,9 @@ cdef class BoundModel:
     # ---- sweeps ----
 
     def hinge(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] out):
-        """Write max_y H_i(y) at the workspace's weights, start <= i < stop."""
+        """Write the structured hinges max_y H_i(y) of examples start <= i < stop, at
+        the workspace's weights.
+        """
         cdef Py_ssize_t i
         cdef int32_t[::1] labeling = np.empty(self.max_size, dtype=np.int32)
         with nogil:
@@ -342,7 +348,7 @@ cdef class BoundModel:
                 self.loss(i, labeling, &losses[i])
 
     def gram(self, Workspace ws, Py_ssize_t i, const int32_t[:, ::1] labelings):
-        """Return the inner products of A_i^T (mu(y) - mu(y_i)) for labelings, in rows.
+        """Return the Gram matrix of A_i^T (mu(y) - mu(y_i)), y being rows of labelings.
 
         `potentials` must have been called for example i.
         """
@@ -396,8 +402,7 @@ cdef class BoundModel:
         pass
 
     # Load theta_i at the workspace's weights, with loss_scale times the loss added, so
-    # that values of labelings are L_i(y) + <theta_i, mu(y)>. No other call reads
-    # features.
+    # that values of labelings are L_i(y) + <theta_i, mu(y)>.
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
@@ -407,8 +412,8 @@ cdef class BoundModel:
         raise NotImplementedError
 
     # Find the k best labelings, at potentials that this call loads; return their
-    # number, which is below k if fewer labelings exist. Calls `topk` if the oracle is
-    # not compiled.
+    # number, which is below k if fewer labelings exist. Models without a compiled
+    # oracle inherit this method, which calls `topk`.
     cdef Py_ssize_t best_labelings(
         self, Workspace ws, Py_ssize_t i, Py_ssize_t k, const int32_t** labelings,
         const double** values
@@ -441,31 +446,32 @@ cdef class BoundModel:
                            double* value) except -1 nogil:
         raise NotImplementedError
 
-    # Exp oracle "exp" at the loaded potentials, which do not change. In the
-    # distribution proportional to exp(value(y) / mu), `value` becomes mu log sum_y
-    # exp(value(y) / mu) and `means` the expected mean parameters, in a layout that the
-    # model's smooth loss knows.
+    # Exp oracle at the loaded potentials, which do not change. Write mu log sum_y
+    # exp(value(y) / mu) to `value`, and to `means` the expected mean parameters under
+    # the distribution proportional to exp(value(y) / mu), in the layout that the
+    # model's smooth loss reads.
     cdef int expect(self, Workspace ws, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
         raise NotImplementedError
 
-    # Write the keys of mu(y), one for each part even if parts share it; return their
-    # number.
+    # Write the keys of mu(y), one for each part of y: a key that several parts share is
+    # written several times. Return the number of keys that were written.
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         raise NotImplementedError
 
-    # Whether y is a labeling of example i, and whether labelings of example i may have
-    # a key: saved states may hold any numbers, which other methods do not check.
+    # Return whether y is a labeling of example i, and whether labelings of example i
+    # may have a key: saved states may hold any numbers, which other methods do not
+    # check.
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         raise NotImplementedError
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         return 0 <= key < self.key_space
 
-    # Change d, the change of mean parameters in the workspace: d += coef mu(y), and d
-    # += coef mean. A mean has no key twice; its value at the loaded potentials is
-    # written unless `value` is NULL.
+    # Add to d, the change of mean parameters in the workspace: d += coef mu(y), or
+    # d += coef mean for a mean without repeated keys. `add_mean` also writes the value
+    # of the mean at the loaded potentials, unless `value` is NULL.
     cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         raise NotImplementedError
@@ -480,7 +486,7 @@ cdef class BoundModel:
                        const double* change) except -1 nogil:
         raise NotImplementedError
 
-    # |A_i^T d|^2
+    # Write |A_i^T d|^2, the squared norm of the change of the weights.
     cdef int change_norm(self, Workspace ws, Py_ssize_t i,
                          double* value) except -1 nogil:
         raise NotImplementedError
@@ -490,8 +496,8 @@ cdef class BoundModel:
                      double* out) except -1 nogil:
         raise NotImplementedError
 
-    # Tell `weights` which entries of v changed: all entries, unless a model overrides
-    # this method.
+    # Call `weights.touch` for the entries of v that changed: all entries, unless a
+    # model overrides this method.
     cdef int touch(self, Workspace ws, Py_ssize_t i, Weights weights) except -1 nogil:
         weights.touch(0, self.n_weights)
         return 0
@@ -518,7 +524,8 @@ cdef class BoundModel:
                 self.touch(ws, i, weights)
         return self.clear(ws, i)
 
-    # Whether `gram_row` takes little time, as the example's Gram matrix is kept.
+    # Return whether `gram_row` takes little time for example i. Models that store Gram
+    # matrices may compute the matrix of the example here.
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 

@@ -5,8 +5,8 @@ cdef class Cliques:
     cdef readonly Py_ssize_t n_labels, n_cliques, most_nodes, most_outcomes
     cdef readonly object first_clique, scopes, first_node, first_weight, factors
     cdef readonly object weights
-    # example i has the cliques first_clique[i] to first_clique[i + 1] - 1; `first_node`
-    # and `first_weight` are the first node and the first weight of each clique
+    # example i has the cliques first_clique[i] to first_clique[i + 1] - 1; the nodes of
+    # clique c begin at scopes[first_node[c]], its table at weights[first_weight[c]]
     cdef const Py_ssize_t[::1] _first_clique, _scope, _first_node, _first_weight
     # factor of the scores of each clique
     cdef const double[::1] _factor
@@ -20,7 +20,10 @@ cdef class Cliques:
 
 cdef inline void labels_of_entry(Py_ssize_t entry, Py_ssize_t n_labels,
                                  Py_ssize_t order, int32_t* labels) noexcept nogil:
-    """Write the labels of a clique's nodes; the last node's label changes fastest."""
+    """Write the labels of a clique's nodes in outcome number `entry`.
+
+    The label of the last node changes fastest with `entry`.
+    """
     cdef Py_ssize_t j
     for j in range(order - 1, -1, -1):
         labels[j] = <int32_t> (entry % n_labels)

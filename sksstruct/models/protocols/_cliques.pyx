@@ -1,8 +1,8 @@
 """Factors of three and more variables, for training by dual decomposition.
 
 All cliques of a kind score their outcomes by one table of weights, with an entry for
-each outcome: they are indicator factors, multiplied by a factor of their example.
-Outcome (a, b, c) is the entry (a K + b) K + c.
+each outcome. The features of a clique are indicators of its outcomes, times a scale
+that all cliques of an example share. Outcome (a, b, c) is the entry (a K + b) K + c.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ cdef class Cliques:
     examples : list of ndarray of shape (n_cliques,)
         The example of each clique, in ascending order.
     factors : ndarray of shape (n_examples,)
-        Factor of the scores of the cliques of each example.
+        For each example, the scale of the scores of its cliques.
     n_labels : int
         Number of labels.
     """
@@ -74,11 +74,11 @@ cdef class Cliques:
 
     @property
     def norm(self):
-        """The largest |phi_f|^2 of an outcome."""
+        """The largest squared norm |phi_f|^2 of the features of an outcome."""
         return float((self.factors[:self.n_cliques] ** 2).max(initial=0.0))
 
     def signature(self):
-        """Return arrays that are equal if a saved state of other cliques fits these."""
+        """Return bytes that two `Cliques` share if a state of one fits the other."""
         return (self.first_clique.tobytes(), self.first_node.tobytes(),
                 self.scopes.tobytes(), self.first_weight.tobytes())
 
@@ -104,15 +104,18 @@ cdef class Cliques:
 
     cdef double best(self, Py_ssize_t clique, const double* messages,
                      Py_ssize_t* entry) noexcept nogil:
-        """Write the best outcome under messages to all labels; return its value."""
+        """Write the number of a clique's outcome with the largest score plus messages;
+        return the score plus messages of this outcome.
+        """
         cdef Py_ssize_t order = self._first_node[clique + 1] - self._first_node[clique]
         cdef Py_ssize_t K = self.n_labels, n = 1, a, b, j
         cdef double* prefix = &self._prefix[0]
         cdef const double* table = &self._weights[self._first_weight[clique]]
         cdef const double* last = messages + (order - 1) * K
         cdef double head, value, most = -INFINITY, factor = self._factor[clique]
-        # sums of the messages to all nodes but the last: each node extends the list of
-        # sums, from its end, so that no sum is overwritten before it is read
+        # sums of the messages to all nodes but the last, for all labelings of these
+        # nodes: each node extends the list of sums, from its end, so that no sum is
+        # overwritten before it is read
         prefix[0] = 0.0
         for j in range(order - 1):
             for a in range(n - 1, -1, -1):

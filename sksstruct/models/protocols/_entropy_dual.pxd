@@ -17,20 +17,22 @@ cdef class EntropyDual:
     cdef readonly BoundModel model
     cdef readonly double mu
     cdef readonly object natural, begun, losses, entropies
-    # addresses or memoryviews of these arrays, for loops without the interpreter
+    # addresses or memoryviews of the arrays above, for loops without the interpreter
     cdef double[::1] _losses, _entropies
     cdef uint8_t[::1] _begun
     cdef float* _natural
-    # stored means and flags; number of parameters that have space for means; flags of
-    # examples with means
+    # (array of `_means`, array of `_has_means`), which `sharing` passes on
     cdef tuple _stored
+    # stored means mu_i of the first `_room` natural parameters, and for each example
+    # whether its means are stored
     cdef double* _means
     cdef Py_ssize_t _room
     cdef uint8_t[::1] _has_means
-    # means that were found last for an example without space; its number, or -1
+    # if means do not fit into `_means`: the means found last, and the number of their
+    # example, or -1
     cdef double* _last_means
     cdef Py_ssize_t _last_example
-    # first parameter of each example
+    # index in `natural` of the first natural parameter of each example
     cdef const Py_ssize_t[::1] _first
     # scratch for one example: theta_i / mu, a trial's natural parameters, its means,
     # and the change of the means
@@ -39,7 +41,7 @@ cdef class EntropyDual:
     cdef double* _tried
     cdef double* _tried_means
     cdef double* _change
-    # the observed labeling, and its keys
+    # scratch for the observed labeling of an example, and for its keys
     cdef int32_t[::1] _labeling, _keys
 
     # methods that solvers call
@@ -85,7 +87,8 @@ ctypedef fused score:
 cdef inline double inner(Py_ssize_t n, const score* scores,
                          const double* means) noexcept nogil:
     """Return <scores, means>; a score of -inf times a mean of zero is zero."""
-    # four sums, as additions to one sum wait for each other; no branches
+    # four partial sums, because each addition to a single sum waits for the addition
+    # before; conditional expressions compile to selections without branches
     cdef double[4] totals = [0.0, 0.0, 0.0, 0.0]
     cdef Py_ssize_t full = n - n % 4, k, j
     for k in range(0, full, 4):

@@ -44,9 +44,9 @@ from sksstruct.utils._layout import aligned_zeros, file_zeros
 from sksstruct.utils.entries import Entries
 
 
-# Largest size of the stored means, unless they are in a file.
+# Largest size of the stored means in bytes, unless they are in a file.
 KEPT_BYTES = 2**26
-# Largest mean number of parameters of an example for which means are stored.
+# Largest average number of natural parameters per example for which means are stored.
 MOST_KEPT = 2**13
 
 
@@ -58,7 +58,7 @@ cdef inline float rounded(double value) noexcept nogil:
 
 
 def n_kept(model):
-    """Return the number of natural parameters with room for stored means."""
+    """Return the number of natural parameters of a model whose means can be stored."""
     size = model.entropy_dual_size
     if model.on_disk:
         return size
@@ -87,7 +87,7 @@ cdef class EntropyDual:
     mu : float
         Strength of the smoothing.
     state : dict, default=None
-        State of another object, from whose distributions to start.
+        State of another object, whose distributions are the initial ones.
     source : EntropyDual, default=None
         Another object, whose dual variables are shared.
 
@@ -183,15 +183,18 @@ cdef class EntropyDual:
                     gaps[i] = 0.0
 
     cdef Py_ssize_t _size(self, Py_ssize_t i) noexcept nogil:
-        """Return the number of parameters of an example."""
+        """Return the number of natural parameters of an example."""
         return self._first[i + 1] - self._first[i]
 
     cdef bint _has_room(self, Py_ssize_t i) noexcept nogil:
-        """Return whether there is room for the means of an example."""
+        """Return whether `_means` has memory for the means of an example."""
         return self._first[i + 1] <= self._room
 
     cdef const double* means(self, Workspace ws, Py_ssize_t i) except NULL nogil:
-        """Return mu_i of a loaded example; overwrites a trial unless mu_i is stored."""
+        """Return mu_i of an example whose potentials are loaded.
+
+        Overwrites the natural parameters of a trial unless mu_i is stored.
+        """
         cdef const float* natural = self._natural + self._first[i]
         cdef double* means = self._last_means
         cdef Py_ssize_t k
@@ -268,7 +271,10 @@ cdef class EntropyDual:
 
     cdef int _find_means(self, Workspace ws, Py_ssize_t i, const double* means,
                          DualStep* out) except -1 nogil:
-        """Find the means of the trial, and prepare their change from `means`."""
+        """Find the means of the trial, and write the results of the step to `out`.
+
+        Adds the means of the trial minus `means` to the change d in the workspace.
+        """
         cdef Py_ssize_t nodes = self.n_nodes(i), rest = self._size(i) - nodes
         cdef double log_partition = self.expect(ws, i, self._tried, self._tried_means)
         out.loss = self.loss(i, self._tried_means)
@@ -305,7 +311,7 @@ cdef class EntropyDual:
         means = self.means(ws, i)
         # the costs may differ from those of the problem whose state was loaded
         self._losses[i] = self.loss(i, means)
-        # no trial waits for `accept`, so that the means of the trial are unused
+        # no trial is pending, so that its means are free as scratch
         self.observe(i, self._tried_means)
         return self._prepare(ws, i, means, self._tried_means)
 
@@ -318,8 +324,8 @@ cdef class EntropyDual:
         self.load(ws, i)
         means = self.means(ws, i)
         log_partition = self.log_partition(ws, i)
-        # the constant part of the loss is in both terms, and cancels; no trial waits
-        # for `accept`, so that the means of the trial are unused
+        # the constant part of the loss is in both terms, and cancels; no trial is
+        # pending, so that its means are free as scratch
         self.observe(i, self._tried_means)
         loss[0] = self.mu * (log_partition - inner(
             self._size(i), self._loaded, self._tried_means))
@@ -331,7 +337,7 @@ cdef class EntropyDual:
     # ---- the observed labeling ----
 
     cdef Py_ssize_t observed_keys(self, Py_ssize_t i) except -1 nogil:
-        """Write the keys of the observed labeling; return their number."""
+        """Write the keys of the observed labeling to `_keys`; return their number."""
         self.model.y_true(i, &self._labeling[0])
         return self.model.indicator(i, &self._labeling[0], &self._keys[0])
 
@@ -358,7 +364,7 @@ cdef class EntropyDual:
 
     cdef int _prepare(self, Workspace ws, Py_ssize_t i, const double* new,
                       const double* old) except -1 nogil:
-        """Add a difference of means to the change d in the workspace."""
+        """Add the means `new` minus `old` to the change d in the workspace."""
         cdef Py_ssize_t k
         for k in range(self._size(i)):
             self._change[k] = new[k] - old[k]
@@ -395,7 +401,7 @@ cdef class EntropyDual:
 
     # The next two methods assume that the index of a parameter is its key.
 
-    # Write mu_i(y_i).
+    # Write mu_i(y_i), the mean parameters of the observed labeling.
     cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
         cdef Py_ssize_t n_keys = self.observed_keys(i), k
         memset(means, 0, self._size(i) * sizeof(double))

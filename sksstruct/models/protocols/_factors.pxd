@@ -4,25 +4,27 @@ from libc.stdint cimport int32_t, int64_t
 
 
 cdef struct Messages:
-    # messages of one variable to a pair; labels that are not listed get zero
+    # messages from one variable to a pair, for `size` labels of the variable; messages
+    # of labels that are not listed are zero
     Py_ssize_t size
     const int32_t* labels
     const double* values
 
 
 cdef struct Outcome:
-    # a label for each end of a pair, and their score with the messages
+    # an outcome of a pair: the labels of its two variables, and the score of these
+    # labels plus their messages
     int32_t labels[2]
     double value
 
 
 cdef class FactorModel:
     cdef readonly Py_ssize_t n_examples, n_variables, n_pairs, n_labels
-    # the largest |phi_f|^2 of an outcome of a pair
+    # largest squared norm |phi_f|^2 of the features of an outcome of a pair
     cdef readonly double pair_norm
     # whether pairs of an example form cycles
     cdef readonly bint loopy
-    # whether some outcomes are forbidden
+    # whether some labels of variables, or some outcomes of pairs, are forbidden
     cdef readonly bint constrained
     # number of scores that oracles, `label_scores` and `pair_scores` have read
     cdef readonly int64_t visited
@@ -33,7 +35,7 @@ cdef class FactorModel:
     cdef const Py_ssize_t[::1] _first_variable, _first_pair
     cdef const int32_t[:, ::1] _pairs
     cdef const int32_t[::1] _y_true
-    # cost of missing the label of each variable
+    # for each variable, the loss of any label but the observed one
     cdef const double[::1] _cost
 
     cdef int find_label(
@@ -64,8 +66,8 @@ cdef class BinaryFactorModel:
     cdef const double[::1] _example_weights
     cdef const unsigned char[:, ::1] _y_true
     cdef const int32_t[:, ::1] _pairs
-    # label j has the pairs `_neighbor_pairs`, and in them the neighbors `_neighbors`,
-    # at the entries first_neighbor[j] to first_neighbor[j + 1] - 1
+    # entries first_neighbor[j] to first_neighbor[j + 1] - 1 belong to label j:
+    # `_neighbor_pairs` has the pairs of label j, `_neighbors` the other label of each
     cdef const Py_ssize_t[::1] _first_neighbor
     cdef const int32_t[::1] _neighbors, _neighbor_pairs
     cdef double[::1] _pair_weights

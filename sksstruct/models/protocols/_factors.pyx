@@ -43,20 +43,22 @@ def feature_weights(n_features, n_labels, by_feature):
     weights : ndarray of shape (n_features, padded_length(n_labels))
         The weights; they begin on a cache line.
     """
-    # whole vectors of labels, so that kernels need no loop over a remainder
+    # n_labels is rounded up to whole SIMD vectors, so that kernels need no loop over a
+    # remainder
     ld = padded_length(n_labels)
     if by_feature:
         return aligned_zeros(n_features * ld).reshape(n_features, ld)
-    # the weights of each label are whole vectors too, hence the second padding
+    # the features of each label are padded to whole SIMD vectors, too
     rows = aligned_zeros(ld * padded_length(n_features)).reshape(ld, -1)
     return rows[:, :n_features].T
 
 
 cdef class FactorModel:
-    """Variables with any number of labels, and pairs of them, bound to training data.
+    """Factors of variables and of pairs of variables, bound to training data.
 
-    Subclasses implement the oracles below. `visited` counts the scores that the oracles
-    read: a measure of time that does not depend on the machine.
+    Variables have any number of labels. Subclasses implement the oracles below.
+    `visited` counts the scores that the oracles read: a measure of time that does not
+    depend on the machine.
     """
 
     # Factors of three and more variables, a `Cliques`; None if there are none.
@@ -64,7 +66,8 @@ cdef class FactorModel:
 
     def set_factors(self, first_variable, first_pair, pairs, y_true, costs,
                     example_weights, Py_ssize_t n_labels):
-        """Set variables, pairs of them, observed labels and their costs."""
+        """Store the variables, the pairs, the observed labels and the costs of errors.
+        """
         # arrays for callers in Python; the memoryviews are for kernels
         self.first_variable = np.ascontiguousarray(first_variable, dtype=np.intp)
         self.first_pair = np.ascontiguousarray(first_pair, dtype=np.intp)
@@ -78,7 +81,8 @@ cdef class FactorModel:
         self.n_examples = len(self.example_weights)
         self.n_variables, self.n_pairs = len(self.y_true), len(self.pairs)
         self.n_labels = n_labels
-        # the norm of indicator features; models with other features of pairs change it
+        # squared norm of indicator features of a pair; models with other features of
+        # pairs set another value
         self.pair_norm = 1.0
         self.loopy = self.constrained = False
 
@@ -91,18 +95,25 @@ cdef class FactorModel:
         raise NotImplementedError
 
     def weights(self):
-        """Return the flat weights; later calls may return more weights."""
+        """Return the flat weights.
+
+        Later calls return more weights if the model adds weights for pairs of labels
+        during training.
+        """
         raise NotImplementedError
 
     def loss_at_zero(self):
         """Return the objective at w = 0: the largest loss, averaged over examples."""
-        # at w = 0 all labels score the same, so that every wrong label costs
+        # at w = 0 all labels score the same, so that loss-augmented decoding chooses a
+        # wrong label for every variable
         firsts = self.first_variable[:self.n_examples]
         costs = np.add.reduceat(np.asarray(self._cost), firsts)
         return float(self.example_weights @ costs)
 
     def set_partition(self, n_parts):
-        """Divide the labels into about n_parts parts for `find_label`, equation (21).
+        """Divide the labels into about n_parts parts, which `find_label` searches.
+
+        This is equation (21) of Yen et al. (2016).
 
         Returns
         -------
@@ -112,17 +123,20 @@ cdef class FactorModel:
         return 1
 
     def square_with(self, pairs, left, right, amounts):
-        """Return |w|^2 after changes of the scores of pairs of labels."""
+        """Return the |w|^2 that given changes of bigram scores would lead to.
+
+        The score of outcome (left[k], right[k]) of pair pairs[k] changes by amounts[k].
+        """
         raise NotImplementedError
 
     def work_of_maxima(self):
-        """Return about the number of scores that `maxima` reads."""
+        """Return the approximate number of scores that `maxima` reads."""
         return self.n_variables * self.n_labels
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
         """Return the mean over examples of max_y L_i(y) + <w, phi(y) - phi(y_i)>.
 
-        If the maximum needs a relaxation, may return an upper bound of the mean.
+        If the maximum needs a relaxation, the result may be an upper bound of the mean.
 
         Parameters
         ----------
@@ -142,16 +156,17 @@ cdef class FactorModel:
         self, Py_ssize_t variable, double part, Py_ssize_t n, const int32_t* labels,
         double floor, int32_t* label, double* value
     ) except -1 nogil:
-        """Find the best label above floor, loss included, except n given labels.
+        """Find the label of a variable with the largest score plus loss above `floor`.
 
-        With `part` in [0, 1), only one part of `set_partition` is searched; with a
-        negative `part`, all labels. Returns whether a label was found.
+        The n given labels are excluded. With `part` in [0, 1), only one part of
+        `set_partition` is searched; with a negative `part`, all labels are. Returns
+        whether a label was found.
         """
         raise NotImplementedError
 
     cdef int label_scores(self, Py_ssize_t variable, Py_ssize_t n,
                           const int32_t* labels, double* scores) except -1 nogil:
-        """Write the scores of n labels, without the loss."""
+        """Write the scores of n labels of a variable, without the loss."""
         raise NotImplementedError
 
     cdef int add_labels(self, Py_ssize_t variable, Py_ssize_t n,
@@ -160,7 +175,7 @@ cdef class FactorModel:
         raise NotImplementedError
 
     cdef double label_norm(self, Py_ssize_t variable) noexcept nogil:
-        """Return |phi_v|^2."""
+        """Return |phi_v|^2, the squared norm of the features of a variable."""
         # subclasses override this method: a noexcept method cannot raise an error
         return 0.0
 
@@ -177,12 +192,14 @@ cdef class FactorModel:
 
     cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
                           Py_ssize_t second_label) except -1 nogil:
-        """Return the entry of an outcome of a pair, which other methods take."""
+        """Return the number of an outcome of a pair, which `pair_scores` and
+        `add_pairs` expect as its entry.
+        """
         raise NotImplementedError
 
     cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
                          double* scores, double* norms) except -1 nogil:
-        """Write the scores, and the |phi_f|^2, of n outcomes of a pair."""
+        """Write the scores and the squared norms |phi_f|^2 of n outcomes of a pair."""
         raise NotImplementedError
 
     cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
@@ -192,8 +209,11 @@ cdef class FactorModel:
 
     cdef bint allows(self, Py_ssize_t pair, Py_ssize_t first_label,
                      Py_ssize_t second_label) noexcept nogil:
-        """Return whether an outcome is allowed, as all results of `find_pair` are."""
-        # models that forbid some outcomes are `constrained`
+        """Return whether an outcome of a pair is allowed.
+
+        All outcomes that `find_pair` returns are allowed.
+        """
+        # models that forbid some outcomes override this method
         return True
 
 
@@ -204,7 +224,7 @@ cdef class BinaryFactorModel:
     other outcomes score zero.
     """
 
-    # attributes of `FactorModel`: indicator features, and no factors beyond pairs
+    # attributes of `FactorModel`, for indicator features and no factors beyond pairs
     cliques, pair_norm, loopy, constrained = None, 1.0, False, False
 
     def set_factors(self, pairs, y_true, example_weights, double scaling):
@@ -241,8 +261,8 @@ cdef class BinaryFactorModel:
         """Return the number of scores that the objective reads: four per label and
         pair.
         """
-        # a minimum cut in a graph with two nodes per label and two edges per pair,
-        # which have an arc in each direction
+        # the relaxed maximum is a minimum cut in a graph with two nodes per label and
+        # two edges per pair; each edge has an arc in both directions
         return 4 * self.n_examples * (self.n_labels + self.n_pairs)
 
     def pair_weights(self):
@@ -252,14 +272,14 @@ cdef class BinaryFactorModel:
 
     cdef int label_scores(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high,
                           double* scores) except -1 nogil:
-        """Write the scores <w_j, x_i> of the labels low <= j < high.
+        """Write the scores <w_j, x_i> of the labels low <= j < high of example i.
 
         Writes whole SIMD vectors, that is, up to seven more scores.
         """
         raise NotImplementedError
 
     cdef double label_score(self, Py_ssize_t i, Py_ssize_t label) noexcept nogil:
-        """Return <w_j, x_i>."""
+        """Return the score <w_j, x_i> of label j of example i."""
         return 0.0
 
     cdef int add_label(self, Py_ssize_t i, Py_ssize_t label,

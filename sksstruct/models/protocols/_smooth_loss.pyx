@@ -58,7 +58,7 @@ cdef class SmoothLoss:
         self.hinge = NAN
 
     def set_smoothing(self, double mu):
-        """Smooth by mu from now on."""
+        """Set the strength of the smoothing to mu."""
         if not mu > 0.0:
             raise ValueError(f"the smoothing must be positive, got {mu}")
         self.mu = mu
@@ -83,15 +83,15 @@ cdef class SmoothLoss:
         raise NotImplementedError
 
     def start_visits(self, bint anchored):
-        """Prepare visits of single examples."""
+        """Prepare calls of `mean_change`, whose argument `anchored` is the same."""
         raise NotImplementedError
 
     # Bring the weights that example i reads up to date, before its visit.
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    # d = E mu_i at `scale` times the workspace's weights, minus E mu_i at the anchor
-    # or, if not `anchored`, minus mu_i(y_i): adds this change to the workspace.
+    # Add to the workspace's change d: E mu_i at `scale` times the workspace's weights,
+    # minus E mu_i at the anchor or, if not `anchored`, minus mu_i(y_i).
     cdef int mean_change(self, Workspace ws, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
         raise NotImplementedError

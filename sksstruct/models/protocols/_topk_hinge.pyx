@@ -6,8 +6,9 @@ smoothing mu (Pillutla et al., 2018, Section 2 and Algorithm 6):
     f_i  = max_u <u, h> + mu/2 (1 - |u|^2) - h_{y_i},   u in the simplex
     grad = sum_y u_y A_i^T mu_i(y) - A_i^T mu_i(y_i),   u = projection of h / mu
 
-The gradient is exact if the last of the k has no share. Below, a mixture is the k
-labelings with their shares u; labelings without a share are left out.
+This is exact for the maximum over all labelings if the last of the k labelings has no
+share. Below, a mixture is the k labelings with their shares u; labelings without a
+share are left out.
 """
 
 import numpy as np
@@ -24,10 +25,11 @@ from sksstruct.utils._memory cimport reserve
 
 
 cdef struct Mixture:
-    # the labelings that have a share, (count, size), and their shares; number of
-    # labelings that were found, and the least share of these
+    # `count` of the `n_found` labelings that were found have a positive share; `least`
+    # is the least share of all that were found
     Py_ssize_t count, n_found
     double least
+    # (count, size) labelings with a positive share, and (count,) these shares
     int32_t* labelings
     double* shares
 
@@ -46,12 +48,14 @@ cdef class TopKHinge(SmoothLoss):
     """
 
     cdef readonly Py_ssize_t k
-    # values of the k best labelings, in two copies, and their mixture
+    # values of the k best labelings, in two copies, one of which the projection
+    # permutes; and the mixture of these labelings
     cdef double* _values
     cdef Py_ssize_t _value_capacity
     cdef Mixture _mixture
     cdef Py_ssize_t _share_capacity, _label_capacity
-    # mixtures of the last sweep: first label and first share of each example
+    # mixtures of all examples in the last sweep; example i has the labels from
+    # _first_label[i] and the shares from _first_share[i] on
     cdef Mixture _anchors
     cdef Py_ssize_t[::1] _first_label, _first_share
     cdef Py_ssize_t _anchor_share_capacity, _anchor_label_capacity
@@ -68,7 +72,7 @@ cdef class TopKHinge(SmoothLoss):
         self.k = min(smoothing.k, np.iinfo(np.int32).max)
         self.convex, self.nonsmooth = True, nonsmooth
         self.support, self.row_size = None, model.row_size
-        # half the squared norm of u, whose entries sum to one
+        # (1 - |u|^2) / 2 is at most one half
         self.diameter = 0.5
         self.exact = self._exact = np.ones(model.n_examples, dtype=np.uint8)
         self._first_label = np.zeros(model.n_examples + 1, dtype=np.intp)
@@ -86,9 +90,9 @@ cdef class TopKHinge(SmoothLoss):
 
     cdef double _mix(self, Workspace workspace, Py_ssize_t i, double scale,
                      double* highest) except? -1 nogil:
-        """Find the mixture at scaled weights; returns the smoothed maximum.
+        """Find the mixture of example i at `scale` times the workspace's weights.
 
-        `highest` becomes the unsmoothed maximum.
+        Returns the smoothed maximum, and writes the unsmoothed maximum to `highest`.
         """
         cdef Py_ssize_t size = self.model._sizes[i], count, rank
         cdef const int32_t* labelings = NULL

@@ -1,26 +1,28 @@
 cdef class Weights:
-    # A flat vector w, and vectors that solvers keep beside it; see `_weights.pyx`.
+    # Flat weights w, the weights v before truncation, and the average u; see
+    # `_weights.pyx`.
     cdef readonly Py_ssize_t size
     cdef readonly object w, v, u, lower, upper
     cdef readonly double threshold
-    # |w|^2 if w is not v and there is no box, updated by `truncate`
+    # |w|^2, updated by `truncate`, if w and v are separate arrays and there is no box
     cdef double squares
     cdef object _flags
     # addresses of w and v
     cdef double* _w
     cdef double* _v
-    # NULL while no average is collected
+    # address of u; NULL while no average is collected
     cdef double* _u
-    # NULL without a box
+    # lower and upper bound of each weight; NULL without a box
     cdef const double* _lower
     cdef const double* _upper
-    # 0 for weights that stay zero; NULL if all weights exist, or with a box
+    # for each weight, 0 if the weight stays zero, else 1; NULL if all weights exist, or
+    # with a box
     cdef const unsigned char* _kept
     # whether w differs from v
     cdef bint _truncates
     # whether models must call `touch`: w is truncated, or rows are marked
     cdef bint _asks
-    # 1 for rows of `_width` weights that changed; NULL before `mark_rows`
+    # for each row of `_width` weights, 1 if the row changed; NULL before `mark_rows`
     cdef readonly object marks
     cdef unsigned char* _marks
     cdef size_t _width
@@ -30,16 +32,17 @@ cdef class Weights:
 
 
 cdef class LazyWeights(Weights):
-    # w = scale (v + (total - last) direction), row by row.
+    # w = scale (v + (total - last) direction); `last` is the value of `total` at the
+    # last update of the weight's row.
     cdef public double scale, total
     cdef Py_ssize_t _row_size, _n_rows
     cdef readonly object direction
-    # the array of `_last`, and the array of `_exists`
+    # the arrays that hold the memory of `_last` and of `_exists`
     cdef object _up_to, _owned
     cdef const double* _direction
-    # value of `total` at the last update of each row
+    # for each row, the value of `total` at the last update of the row
     cdef double* _last
-    # NULL if all weights exist
+    # for each weight, 0 if the weight stays zero, else 1; NULL if all weights exist
     cdef const unsigned char* _exists
 
     cdef void catch_up(self, Py_ssize_t row) noexcept nogil

@@ -82,7 +82,7 @@ cdef class Weights:
             self._lower = &bound[0]
             bound = self.upper
             self._upper = &bound[0]
-            # zero may be outside the box
+            # v is zero, which may be outside the box
             np.clip(self.v, self.lower, self.upper, out=self.w)
         elif support is not None:
             self._flags = np.zeros(self.size, dtype=np.uint8)
@@ -144,7 +144,10 @@ cdef class Weights:
             memset(self._marks + row, 1, last - row + 1)
 
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-        """Update w to v for first <= k < first + count; w and v are separate arrays."""
+        """Set w to the truncated v for first <= k < first + count.
+
+        w and v must be separate arrays.
+        """
         cdef Py_ssize_t k
         cdef double value, size, before = 0.0, after = 0.0
         if self._lower != NULL:
@@ -196,7 +199,7 @@ cdef class LazyWeights(Weights):
         self.scale = 1.0
 
     def start(self, direction, Py_ssize_t row_size, exists=None):
-        """Begin steps along a direction; all rows are up to date.
+        """Begin steps along a direction, with all rows up to date.
 
         Parameters
         ----------

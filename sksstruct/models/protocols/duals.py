@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# Error of a dual value, relative to the terms of its sum.
+# Bound on the rounding error of a dual value, relative to the terms of its sum.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
@@ -30,11 +30,11 @@ class DualSpace:
         raise NotImplementedError
 
     def loss(self, x):
-        """Return the linear term <b, x>."""
+        """Return the linear term <b, x> of D(x)."""
         raise NotImplementedError
 
     def project(self, x):
-        """Return the point of the set closest to x."""
+        """Return the point of the convex set that is closest to x."""
         raise NotImplementedError
 
     def risk(self, w, slopes):
@@ -66,7 +66,7 @@ class CoordinateDual:
     gap = np.inf
 
     def visit(self, rng):
-        """Maximize over one variable at a time, in random order.
+        """Maximize the dual over one variable at a time, in random order.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class CoordinateDual:
         raise NotImplementedError
 
     def expand(self):
-        """Visit all examples in the next pass.
+        """Include all examples in the next pass.
 
         Returns
         -------
@@ -101,7 +101,7 @@ class CoordinateDual:
         return False
 
     def value(self):
-        """Return a lower bound of the optimum."""
+        """Return the dual value, a lower bound of the optimal objective."""
         raise NotImplementedError
 
     def primal(self, n_jobs=None):

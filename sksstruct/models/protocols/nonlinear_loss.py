@@ -31,11 +31,11 @@ class NonlinearLoss(Trainable):
         raise NotImplementedError
 
     def value(self, w, n_jobs=None):
-        """Return the mean loss."""
+        """Return the mean loss at weights w."""
         raise NotImplementedError
 
     def linearize(self, w):
-        """Form the convex model at w."""
+        """Form the convex model: the loss of the scores linearized at w."""
         raise NotImplementedError
 
     def set_smoothing(self, mu):

@@ -24,7 +24,8 @@ class Trainable:
     oracle_bounds, surrogate, likelihood, binder, completion : objects
         As in `BoundModel`.
     preferred_solver : str or None
-        The solver for "auto", where it differs from the choice for all models.
+        The name of the solver that "auto" selects for this model; None if "auto"
+        applies its general rule.
     prefers_sums : bool
         Whether smoothing that a user requests by its name sums over all labelings.
     unknown : ndarray or None
