@@ -34,8 +34,9 @@ cdef class BoundChain(BoundModel):
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost
     cdef bint _labeled
-    # loss of pairs of neighboring labels: for each position the group of the observed
-    # pair that ends there and a factor, and for each group the costs of all pairs
+    # loss of pairs of neighboring labels: the group of the observed pair that ends at
+    # each position, the factor of the costs at each position, and for each group the
+    # costs of all pairs (n_groups, n_labels, ld)
     cdef bint _costs_pairs
     cdef const int32_t[::1] _pair_group
     cdef const double[::1] _pair_factor
@@ -55,7 +56,7 @@ cdef class BoundChain(BoundModel):
     cdef bint _has_triples(self, Py_ssize_t i) noexcept nogil
     cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
                           double* out) noexcept nogil
-    # changes of mean parameters, and inner products of labelings
+    # steps of `add_mean` and of `gram_row`
     cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
                           const int32_t* keys, const double* values,
                           double coef) noexcept nogil

@@ -63,7 +63,7 @@ ORACLES = ("max", "topk", "exp", "projection", "factors")
 
 cdef inline double end_product(int32_t y, int32_t other,
                                int32_t observed) noexcept nogil:
-    """<e_y - e_observed, e_other - e_observed>, e_a being the indicator of label a."""
+    """Return <e_y - e_observed, e_other - e_observed>, where e_a indicates label a."""
     return (y == other) - (y == observed) - (other == observed) + 1.0
 
 
@@ -100,7 +100,7 @@ cdef class BoundChain(BoundModel):
     example_weights : ndarray of shape (n_sequences,) or None
         The p_i, which sum to one.
     label_costs : ndarray of shape (n_labels,) or None
-        Loss of missing each label, before the division.
+        Loss of missing each label, before the division by the length.
     loss_length : float or None
         Divisor of the sum over the positions of a sequence; None: the number of its
         positions.
@@ -145,7 +145,8 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracles(self):
-        # entropy duals are implemented for losses of single labels only
+        # the duals of "projection" and "factors" have means of labels and of pairs of
+        # labels, and losses of single labels only
         if self.triple_support is not None or self._costs_pairs:
             return ORACLES[:3]
         # dual decomposition needs one table of transitions for all positions
@@ -186,8 +187,8 @@ cdef class BoundChain(BoundModel):
             self.pair_support = pairs
             self.pair_features = PairFeatures(X, pairs, self.ld, feature_scale)
         elif neighbor_costs is not None:
-            # costs need a table for each position, even if no feature has weights of
-            # pairs
+            # costs of pairs need a table for each position, even if no feature has
+            # weights on pairs of labels
             self._table_step = n_labels * self.ld
             self.pair_features = PairFeatures(
                 X, no_support(self.n_features, n_labels), self.ld)
@@ -239,8 +240,7 @@ cdef class BoundChain(BoundModel):
         """Store the observed labels, and the loss of missing each of them."""
         self._labels, self.label_costs, self.known = labels, label_costs, known
         self.loss_length = loss_length
-        # the costs of the factors are from `position_costs` too, so that both losses
-        # agree
+        # `ChainFactors` calls `position_costs`, too, so that its loss agrees
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
             label_costs, known, loss_length, file_zeros if self.on_disk else np.zeros)
@@ -284,7 +284,9 @@ cdef class BoundChain(BoundModel):
         return dual_bytes(self) + 4 * self._n_read()
 
     def _n_read(self):
-        """Return how many weights of features on pairs all sequences read."""
+        """Return the number of weights of features on pairs that a sequence reads,
+        summed over all sequences.
+        """
         if self.pair_features is None:
             return 0
         return len(self.pair_features.of_sequences(self.starts)[1])
@@ -368,7 +370,7 @@ cdef class BoundChain(BoundModel):
                 int32_t[::1] labels, double[::1] scores):
         """Decode sequences start <= i < stop into flat labels and their scores."""
         cdef Py_ssize_t i
-        # threads share the arrays; each thread has other sequences and a workspace
+        # threads share the arrays; each thread has its own sequences and workspace
         with nogil:
             for i in range(start, stop):
                 self.potentials(workspace, i)
@@ -379,7 +381,7 @@ cdef class BoundChain(BoundModel):
                      Py_ssize_t[::1] counts):
         """Find the k best labelings of sequences start <= i < stop.
 
-        The counts[i] labelings of sequence i begin at k times its offset in `labels`.
+        The counts[i] labelings of sequence i begin at index k * starts[i] of `labels`.
         """
         cdef TopK decoder = TopK()
         cdef Py_ssize_t i
@@ -406,7 +408,7 @@ cdef class BoundChain(BoundModel):
             count = decoder.decode(
                 self._sizes[i], self.n_labels, self.ld, ws.theta, ws.delta,
                 self._transitions(ws), self._table_step, k, scores, labelings)
-        # decoders do not see the constant that the loss adds to all labelings
+        # the decoders' scores lack the constant that the loss adds to all labelings
         for rank in range(count):
             scores[rank] += ws.constant
         return count
@@ -442,10 +444,10 @@ cdef class BoundChain(BoundModel):
                 ws.theta[t * ld + self._labels[first + t]] -= cost
                 constant += cost
         ws.constant = constant
-        # last, so that -inf overwrites the scores of forbidden labels
+        # forbid labels last, so that -inf overwrites their scores
         if self._constraints.exist:
             self._constraints.forbid_labels(first, size, ws.theta)
-        # tables of positions are formed here: no later call reads features
+        # form the tables of all positions once, so that oracle calls read no features
         if self._table_step:
             ws.shared = self._shared_transitions(ws)
             self.pair_features.form_tables(
@@ -459,17 +461,19 @@ cdef class BoundChain(BoundModel):
         return 0
 
     cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil:
-        """Return the number of keys of edges: cells of one table or of all tables."""
+        """Return the number of keys of edges: the cells of the shared table, or of the
+        tables of all positions.
+        """
         return self._table_step * (size - 1) if self._table_step else (
             self.n_labels * self.ld)
 
     cdef bint _has_triples(self, Py_ssize_t i) noexcept nogil:
-        """Return whether a sequence is long enough for triples, which have weights."""
+        """Return whether triples have weights and the sequence contains a triple."""
         return self.n_triples > 0 and self._sizes[i] > 2
 
     cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
                           double* out) noexcept nogil:
-        """Add `change` to the entry in out of each triple of a labeling."""
+        """Add `change` to the entry of `out` of each triple of y that has a weight."""
         cdef Py_ssize_t t, k
         for t in range(self._sizes[i] - 2 if self.n_triples else 0):
             k = self.triples.find(y + t)
@@ -509,7 +513,7 @@ cdef class BoundChain(BoundModel):
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         cdef Py_ssize_t first = self._starts[i], t
         cdef double total = 0.0
-        # costs are divided by the number of positions already
+        # `position_costs` has divided the costs by the length already
         for t in range(self._sizes[i]):
             if y[t] != self._labels[first + t]:
                 total += self._cost[first + t]
@@ -563,7 +567,7 @@ cdef class BoundChain(BoundModel):
         cdef Py_ssize_t triples = nodes + self._edge_cells(size)
         if key >= triples:
             return self._has_triples(i) and key < triples + self.n_triples
-        # rows end with padding
+        # rows end with padding, which has no keys
         if key < 0 or key % self.ld >= self.n_labels:
             return 0
         if key < nodes:
@@ -659,7 +663,8 @@ cdef class BoundChain(BoundModel):
             if keys[k] < edges:
                 ws.change.d[keys[k]] += coef * values[k]
             else:
-                # cells of edges and of triples are numbered like their keys
+                # with one shared table, the cell of an edge or a triple is its key
+                # minus the number of keys of nodes
                 add_cell(&ws.change, keys[k] - edges, coef * values[k])
         ws.change.scanned = False
         return 0
@@ -716,7 +721,7 @@ cdef class BoundChain(BoundModel):
         cdef Change* change = &(<ChainScratch*> workspace.scratch).change
         cdef double* tail = out + self.n_features * self.ld
         self._changes.scatter(change, i, scale, out)
-        # the scan in `scatter` has removed rounding errors from these two rows
+        # the scan in `Changes.scatter` has cleared rows of d that are rounding errors
         if self.boundary:
             sks_axpy(self.ld, scale, change.d, tail + START * self.ld)
             sks_axpy(self.ld, scale, change.d + (self._sizes[i] - 1) * self.ld,
@@ -737,7 +742,7 @@ cdef class BoundChain(BoundModel):
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef const double* gram
-        # `find` computes a matrix that is to be kept
+        # `find` computes the Gram matrix if it is to be kept, and returns whether it is
         return self._changes.grams.find(
             0, i, (<ChainScratch*> workspace.scratch).change.spread, &gram)
 
@@ -759,12 +764,14 @@ cdef class BoundChain(BoundModel):
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out
     ) except -1 nogil:
-        """Write inner products, without features on pairs and without triples."""
+        """Write the inner products of `gram_row` to `out`, without the terms of
+        features on pairs and of triples.
+        """
         cdef Py_ssize_t ld = self.ld, last = self._sizes[i] - 1, t, k
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef const int32_t* z = labelings
-        # delta is unused: no later call reads the prefix scores that Viterbi wrote to
-        # it
+        # delta is free as scratch: no later call reads the prefix scores that Viterbi
+        # wrote to this array
         self._multiply_gram(ws, i, y, y_true)
         # edges that y and y_true share cancel
         for t in range(1, last + 1):
@@ -810,7 +817,9 @@ cdef class BoundChain(BoundModel):
         self, const ChainScratch* ws, Py_ssize_t size, const int32_t* z,
         const int32_t* y_true
     ) noexcept nogil:
-        """Return the inner product of the change in `ws` and mu(z) - mu(y_true)."""
+        """Return the inner product of the features of mu(z) - mu(y_true) and those of
+        the change in `ws`, from `delta` and the cells.
+        """
         cdef Py_ssize_t ld = self.ld, t
         cdef const double* row = ws.delta
         cdef const double* cells = ws.change.cells
@@ -829,9 +838,7 @@ cdef class BoundChain(BoundModel):
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out
     ) noexcept nogil:
-        """Add inner products of the triples, relative to those of the observed
-        labeling.
-        """
+        """Add the triples' terms of the inner products of `gram_row` to `out`."""
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef Py_ssize_t size = self._sizes[i], t, k
         cdef const double* triple_change = ws.change.cells + self._first_triple
@@ -843,7 +850,8 @@ cdef class BoundChain(BoundModel):
             k = self.triples.find(y_true + t)
             if k >= 0:
                 add_cell(&ws.change, self._first_triple + k, -1.0)
-        # inner products: scores under the change of the triples' weights
+        # the inner product with z_k is the score of its triples, with the change of the
+        # weights as weights, minus the same score of the observed labeling
         observed = self.triples.score(size, y_true, triple_change)
         for k in range(n_labelings):
             out[k] += self.triples.score(

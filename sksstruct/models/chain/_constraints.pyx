@@ -59,11 +59,13 @@ cdef class ChainConstraints:
 
     cdef void forbid_labels(self, Py_ssize_t first, Py_ssize_t size,
                             double* theta) noexcept nogil:
-        """Write -inf to forbidden labels of the positions from `first` on."""
+        """Write -inf to the scores theta of the forbidden labels of a sequence, whose
+        positions are first to first + size - 1.
+        """
         cdef Py_ssize_t t, label
         cdef const unsigned char* row
         if self.mask != NULL:
-            # both rows are added to the only position of a sequence of length one
+            # at the only position of a sequence of length one, both rows are added
             sks_axpy(self._ld, 1.0, self.mask + FIRST * self._ld, theta)
             sks_axpy(self._ld, 1.0, self.mask + LAST * self._ld,
                      theta + (size - 1) * self._ld)

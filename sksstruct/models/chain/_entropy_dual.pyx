@@ -45,7 +45,8 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef EdgeTable _table
     # number of cells of a table; number of triples, rounded up to whole cache lines
     cdef Py_ssize_t _cells, _n_triples
-    # lists of the weights of features on pairs that each sequence reads; their starts
+    # sequence i reads the weights of features on pairs whose indices are
+    # _read[_list_starts[i]:_list_starts[i + 1]]; `_lists` holds both arrays
     cdef object _lists
     cdef const int64_t* _list_starts
     cdef const int32_t* _read
@@ -74,11 +75,11 @@ cdef class ChainEntropyDual(EntropyDual):
         sizes = sizes + self._n_triples
         if self._lists is None:
             return sizes
-        # rounded up to whole cache lines, like all parameters
+        # the number of weights that a sequence reads, rounded up to whole cache lines
         return sizes + (np.diff(self._lists[0]) + 7) // 8 * 8
 
     cdef Py_ssize_t _triples_begin(self, Py_ssize_t i) noexcept nogil:
-        """Return the index of the first parameter of triples."""
+        """Return the index of a sequence's first natural parameter of triples."""
         return self._size(i) - self._n_triples
 
     def state(self):
@@ -93,7 +94,7 @@ cdef class ChainEntropyDual(EntropyDual):
     # ---- weights of features on pairs ----
 
     cdef Py_ssize_t _n_read(self, Py_ssize_t i) noexcept nogil:
-        """Return how many weights of features on pairs a sequence reads."""
+        """Return the number of weights of features on pairs that a sequence reads."""
         if not self._chain._table_step:
             return 0
         return self._list_starts[i + 1] - self._list_starts[i]
@@ -108,7 +109,9 @@ cdef class ChainEntropyDual(EntropyDual):
             self._pair_values[self._read[first + k]] = values[k]
 
     cdef void _sum_edges(self, Py_ssize_t i, double* pair_means) noexcept nogil:
-        """Write edge means summed over positions, and means of features on pairs."""
+        """Write the edge means of `_oracle`, summed over positions, and then the means
+        of features on pairs to `pair_means`.
+        """
         cdef Py_ssize_t first = self._list_starts[i], cells = self._cells
         cdef Py_ssize_t second = self._chain._starts[i] + 1, t, k
         cdef const double* edges = self._oracle.edges
@@ -161,7 +164,8 @@ cdef class ChainEntropyDual(EntropyDual):
             exponentiate_table(self._chain.n_labels, self._chain.ld, &self._table)
             return &self._table
         self._scatter_values(i, pairs + cells)
-        # overwrites the tables of the potentials, which `read` has copied
+        # overwrites the tables of the potentials; `read` has copied the weights from
+        # which these tables were formed
         for t in range(self._chain._sizes[i] - 1):
             memcpy(ws.tables + t * cells, pairs, cells * sizeof(double))
             self._chain.pair_features.add_scores(
@@ -178,7 +182,7 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef double* edges = self._oracle.edges if paired else means + nodes
         cdef double* triples = means + self._triples_begin(i)
         cdef double log_partition
-        # the oracle adds to edges and triples
+        # the oracle adds to the means of edges and of triples, and does not clear them
         memset(edges, 0, self._chain._edge_cells(size) * sizeof(double))
         memset(triples, 0, self._n_triples * sizeof(double))
         self._oracle.add_by_entropy(

@@ -9,6 +9,6 @@ cdef class ChainFactors(RowFactors):
     cdef readonly bint boundary
     cdef readonly double feature_scale
     cdef readonly IndicatorTable table
-    # the first entries of the table are the forbidden pairs
+    # number of forbidden pairs, which are the first entries of the table
     cdef readonly Py_ssize_t n_forbidden
     cdef object _forbidden, _ends, _stored

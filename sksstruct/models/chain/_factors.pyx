@@ -95,7 +95,8 @@ cdef class ChainFactors(RowFactors):
 
     def start(self):
         # a new table instead of zeros in the old one, as searches skip entries that are
-        # not stored; entries of an earlier run come first, so that old views stay valid
+        # not stored; entries of an earlier run come first, so that `views` can still
+        # read the flat weights of that run
         if self.table is not None:
             self._stored = self.entries()[:2]
         self.table = IndicatorTable(self.n_labels, self.n_labels)
@@ -154,7 +155,7 @@ cdef class ChainFactors(RowFactors):
         return float(self.example_weights @ values)
 
     def prediction(self, X, weights, forbidden_labels=None, ends=None):
-        """Return the chain with flat weights, to decode other sequences.
+        """Return a `SparseChain` with flat weights, to decode the sequences X.
 
         See `SparseChain` for the last two arguments.
         """
@@ -175,7 +176,7 @@ cdef class ChainFactors(RowFactors):
         cdef const Messages* left = messages
         cdef const Messages* right = messages + 1
         cdef int found
-        # the table counts its own visits
+        # `table.visited` counts the scores that one search reads
         self.table.visited = 0
         if linear:
             found = self.table.scan(
@@ -209,8 +210,7 @@ cdef class ChainFactors(RowFactors):
                        const double* changes) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n):
-            # a change moves the entry in three heaps, which a change of zero does not
-            # need
+            # `change` moves the entry in three heaps, also if the change is zero
             if changes[k] != 0.0:
                 self.table.change(entries[k], changes[k])
         return 0
@@ -229,7 +229,7 @@ def no_pairs():
 
 
 def chain_factors(model):
-    """Return the positions and pairs of neighbors of a `BoundChain`."""
+    """Return the positions and pairs of neighbors of a `BoundChain` as factors."""
     if "factors" not in model.oracles:
         raise ValueError(model.oracle_note)
     pairs, ends = model.forbidden()

@@ -14,7 +14,8 @@ cdef class WeightedChain:
     cdef object _emission
     cdef const char* _weights
     cdef Py_ssize_t _itemsize
-    # memory of the rows of bias, ends and transitions; `_tail`: its first cache line
+    # memory of the rows of bias, start, end and transitions; `_tail` is the address of
+    # the first whole cache line in this memory, where the rows begin
     cdef void* _memory
     cdef void* _tail
 

@@ -105,7 +105,7 @@ cdef class WeightedChain:
         return 0
 
     cdef Py_ssize_t _longest(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-        """Return the length of the longest of some sequences, at least one."""
+        """Return the largest length of sequences start <= i < stop, at least one."""
         cdef Py_ssize_t i, longest = 1
         for i in range(start, stop):
             longest = max(longest, self._offsets[i + 1] - self._offsets[i])
@@ -154,7 +154,7 @@ cdef class GivenChain(WeightedChain):
         cdef Py_ssize_t label, other, ld = self.ld
         cdef Py_ssize_t n_rows = 0 if pairs is None else self.n_labels
         cdef double* row
-        # without features there is no first entry
+        # without features, the array of emission rows has no first entry
         self._weights = <const char*> &emission[0, 0] if emission.shape[0] else NULL
         self._set_memory(TRANSITIONS + n_rows)
         row = <double*> self._tail
@@ -171,12 +171,12 @@ cdef class GivenChain(WeightedChain):
         return 0
 
     cdef void _unary_scores(self, Py_ssize_t i, double* theta) noexcept nogil:
-        """Write theta of a sequence, -inf where a constraint forbids the label."""
+        """Write the unary scores of a sequence to theta: -inf for forbidden labels."""
         cdef Py_ssize_t first = self._offsets[i], last = self._offsets[i + 1]
         cdef Py_ssize_t ld = self.ld, t
         cdef const double* tail = <const double*> self._tail
         cdef const double* weights = <const double*> self._weights
-        # scores begin with the bias row
+        # the kernels add the scores of the features to the bias row
         if self._rows.sparse:
             for t in range(first, min(first + AHEAD, last)):
                 self._prefetch_weights(t, last)
@@ -191,7 +191,7 @@ cdef class GivenChain(WeightedChain):
         # the only position of a sequence of length one has both weights
         sks_axpy(ld, 1.0, tail + START * ld, theta)
         sks_axpy(ld, 1.0, tail + END * ld, theta + (last - first - 1) * ld)
-        # last, so that -inf overwrites the scores of forbidden labels
+        # forbid labels last, so that -inf overwrites their scores
         if self._constraints.exist:
             self._constraints.forbid_labels(first, last - first, theta)
 
@@ -229,7 +229,8 @@ cdef class SingleChain(WeightedChain):
         self._set_memory(TRANSITIONS + 2 * n)
         row = <float*> self._tail
         transposed = row + (TRANSITIONS + n) * ld
-        # computed once for all sequences, as the weights do not change
+        # sums of weights and mask are formed once for all sequences, as the weights do
+        # not change
         for label in range(n):
             row[BIAS * ld + label] = <float> bias[label]
             row[START * ld + label] = <float> (
@@ -251,7 +252,7 @@ cdef class SingleChain(WeightedChain):
 
     cdef void _unary_scores(self, Py_ssize_t position, const float* init,
                             float* out) noexcept nogil:
-        """out = init + the scores of the labels, or -inf for forbidden labels"""
+        """Write init plus the scores of a position's labels, -inf if forbidden."""
         cdef const unsigned char* forbidden = self._constraints.forbidden
         cdef Py_ssize_t label
         # dense rows read all weights in order, which the processor prefetches

@@ -41,7 +41,8 @@ cdef class ChainMeans:
     cdef double* _scores
     cdef double* _shares
     cdef int32_t* _labelings
-    # score of the best labeling at the last call of the top-K oracle, with the constant
+    # score of the best labeling at the last call of the top-K oracle, including the
+    # constant that the loss adds to all labelings
     cdef double best
 
     cdef int _make_tables(self, Py_ssize_t n_tables) except -1

@@ -63,8 +63,8 @@ cdef class ChainMeans:
         cdef int32_t[::1] labelings = np.empty(n_found * chain.max_size, dtype=np.int32)
         self._chain, self._n_best, self._arrays = chain, n_best, [memory, labelings]
         self._step = chain._table_step
-        # allocates memory when it is first called for more labelings or longer
-        # sequences
+        # `TopK` allocates memory when it is called for more labelings or for a longer
+        # sequence than before
         self._decoder = TopK()
         # rows of ld numbers come first, so that all of them are aligned
         self.spare_nodes = &memory[0]
@@ -141,7 +141,7 @@ cdef class ChainMeans:
         double weight, double* nodes, double* outer, double* edges, double* triples,
         double* log_partition
     ) except -1 nogil:
-        """Write marginals of the nodes, and add weight times the other means.
+        """Write marginals of nodes; add weight times the means of edges and triples.
 
         Edge means are outer * table.ahead + edges, and this method adds to both arrays.
         A sum over many sequences multiplies by the table only once. Returns whether
@@ -182,8 +182,9 @@ cdef class ChainMeans:
     ) except? -1 nogil:
         """Return the l2-smoothed maximum over the best labelings.
 
-        The means of the nodes are written; weight times the other means is added.
-        `exact` becomes whether labelings beyond the K best would get no share.
+        The means of the nodes are written; weight times the means of edges and triples
+        is added. `exact` becomes whether labelings beyond the K best would get no
+        share.
         """
         cdef Py_ssize_t size = self._chain._sizes[i], ld = self._chain.ld, rank, t
         cdef Py_ssize_t n_shares = self._share_among_best(ws, i, table, mu, exact)
@@ -225,7 +226,7 @@ cdef class ChainMeans:
                 self._chain._sizes[i], self._chain.n_labels, self._chain.ld, ws.theta,
                 ws.delta, table, self._step, self._n_best + 1, self._scores,
                 self._labelings)
-        # also true if there are no more than K labelings
+        # K labelings are enough if no more exist
         exact[0] = 1
         if n_best > self._n_best:
             n_best = self._n_best

@@ -23,7 +23,7 @@ cdef class PairFeatures:
     # the cell of each weight in a transposed table
     cdef const int32_t* _turned
 
-    # for all positions of a sequence
+    # methods for all positions of a sequence
     cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
                           const double* weights, const double* shared,
                           double* tables) noexcept nogil
@@ -36,7 +36,7 @@ cdef class PairFeatures:
                            const int32_t* y, const int32_t* y_true,
                            Py_ssize_t n_labelings, const int32_t* labelings,
                            double* out) noexcept nogil
-    # for the table of one position
+    # methods for the table of one position
     cdef void add_scores(self, Py_ssize_t position, const double* weights,
                          double* table) noexcept nogil
     cdef void add_means(self, Py_ssize_t position, double scale, const double* edges,
@@ -44,15 +44,15 @@ cdef class PairFeatures:
     cdef void exponentiate(self, Py_ssize_t position, Py_ssize_t n_labels,
                            Py_ssize_t ld, const EdgeTable* shared,
                            EdgeTable* table) noexcept nogil
-    # for one pair of labels
+    # methods for one pair of labels at one position
     cdef Py_ssize_t _find(self, Py_ssize_t feature, Py_ssize_t cell) noexcept nogil
     cdef double score(self, Py_ssize_t position, Py_ssize_t cell,
                       const double* weights) noexcept nogil
-    # add changes of edge means to the cells of weights
+    # add changes of edge means, times the features, to the change of the weights
     cdef void add(self, ChainScratch* ws, Py_ssize_t position, Py_ssize_t cell,
                   double change) noexcept nogil
     cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
                         const double* edges, double tiny) noexcept nogil
-    # brings weights up to date
+    # brings the weights that a position reads up to date
     cdef void catch_up(self, Py_ssize_t position, Py_ssize_t first, Py_ssize_t row_size,
                        LazyWeights weights) noexcept nogil

@@ -109,7 +109,7 @@ cdef class PairFeatures:
                 weights.astype(np.int32))
 
     def arrays(self):
-        """Return all features and their weights as arrays."""
+        """Return the features, and the table cells of their weights, as arrays."""
         return tuple(map(np.asarray, self._arrays))
 
     def same_as(self, arrays):
@@ -122,7 +122,7 @@ cdef class PairFeatures:
     cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
                           const double* weights, const double* shared,
                           double* tables) noexcept nogil:
-        """Write the table of transitions of each pair of neighbors."""
+        """Write the table of transitions of each pair of neighbors to `tables`."""
         cdef Py_ssize_t t
         # forbidden transitions keep -inf, as any finite score may be added
         for t in range(1, size):
@@ -142,7 +142,7 @@ cdef class PairFeatures:
     cdef double add_mean(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t edges,
                          Py_ssize_t n_keys, const int32_t* keys, const double* values,
                          double coef, double total) noexcept nogil:
-        """Add coef times edge means, whose keys begin at `edges`, to the change.
+        """Add coef times edge means, whose keys begin at `edges`, to the change in ws.
 
         Returns `total` plus the score of the edge means.
         """
@@ -159,7 +159,10 @@ cdef class PairFeatures:
                            const int32_t* y, const int32_t* y_true,
                            Py_ssize_t n_labelings, const int32_t* labelings,
                            double* out) noexcept nogil:
-        """Add inner products of y and other labelings, all relative to y_true."""
+        """Add the features' terms of the inner products of `gram_row` to `out`.
+
+        The inner products are of y and each labeling z, both relative to y_true.
+        """
         cdef const double* change = ws.change.cells + self._step
         cdef const int32_t* z = labelings
         cdef Py_ssize_t ld = self._ld, k, t
@@ -168,7 +171,8 @@ cdef class PairFeatures:
             if edge_differs(y, y_true, t):
                 self.add(ws, first + t, y[t - 1] * ld + y[t], 1.0)
                 self.add(ws, first + t, y_true[t - 1] * ld + y_true[t], -1.0)
-        # scores of edges with this change as the weights are the inner products
+        # the inner product with z is the score of its edges, with this change as the
+        # weights, minus the same score of y_true
         for k in range(n_labelings):
             for t in range(1, size):
                 if edge_differs(z, y_true, t):
@@ -193,7 +197,8 @@ cdef class PairFeatures:
 
     cdef void add_means(self, Py_ssize_t position, double scale, const double* edges,
                         double* out) noexcept nogil:
-        """Add scale times a position's features times its edge means to weights."""
+        """Add scale times a position's features times its edge means to weights `out`.
+        """
         cdef Py_ssize_t entry, k, feature
         cdef double value
         for entry in range(self._indptr[position], self._indptr[position + 1]):
@@ -233,7 +238,7 @@ cdef class PairFeatures:
 
     def combine_all(self, const int64_t[::1] positions, const double[:, ::1] tables,
                     double[::1] out):
-        """Add the features of positions times their tables to weights."""
+        """Add the features of positions times the positions' tables to `out`."""
         cdef Py_ssize_t row
         for row in range(positions.shape[0] if self.n_weights else 0):
             self.add_means(positions[row], 1.0, &tables[row, 0], &out[0])
@@ -266,7 +271,9 @@ cdef class PairFeatures:
 
     cdef void add(self, ChainScratch* ws, Py_ssize_t position, Py_ssize_t cell,
                   double change) noexcept nogil:
-        """Add the change of one edge mean, times the features, to the cells."""
+        """Add the change of one edge mean, times the position's features, to the change
+        of the weights.
+        """
         cdef Py_ssize_t entry, k
         for entry in range(self._indptr[position], self._indptr[position + 1]):
             k = self._find(self._indices[entry], cell)
@@ -275,7 +282,9 @@ cdef class PairFeatures:
 
     cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
                         const double* edges, double tiny) noexcept nogil:
-        """Add changes of a position's edge means, times the features, unless tiny."""
+        """Add changes of a position's edge means, times its features, to the change of
+        the weights; skip changes of at most `tiny`.
+        """
         cdef Py_ssize_t entry, k, feature
         cdef double change
         for entry in range(self._indptr[position], self._indptr[position + 1]):
@@ -291,7 +300,8 @@ cdef class PairFeatures:
                        LazyWeights weights) noexcept nogil:
         """Bring the weights v that a position reads up to date.
 
-        Weight v_0 has index `first`; whole rows of `row_size` weights are updated.
+        The weights v begin at flat weight `first`; whole rows of `row_size` weights are
+        updated.
         """
         cdef Py_ssize_t entry, feature, row, low, high
         for entry in range(self._indptr[position], self._indptr[position + 1]):

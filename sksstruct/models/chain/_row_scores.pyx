@@ -1,11 +1,11 @@
-"""Scores of the labels at each position, without ends and transitions."""
+"""Scores of labels at single positions, without boundary and transition weights."""
 
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 
 
 def write_row_scores(X, const double[:, ::1] emission, const double[::1] intercept,
                      double[:, ::1] out):
-    """Write intercept + the rows times the weights, rounded as `GivenChain` does.
+    """Write intercept + X emission to `out`, with the rounding of `GivenChain`.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef class SparseChain(GivenChain):
-    """A chain with given weights, to decode sequences.
+    """A chain with given weights and sparse transitions, to decode sequences.
 
     Parameters
     ----------

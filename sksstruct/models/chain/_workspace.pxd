@@ -4,7 +4,8 @@ from sksstruct.models.tables._change cimport Change
 
 
 cdef enum:
-    # rows of weights after the emission rows; rows of transitions are last
+    # indices of the rows of the tail, the weights after the emission rows; TRANSITIONS
+    # is the index of the first of n_labels rows
     BIAS = 0
     START = 1
     END = 2
@@ -14,19 +15,19 @@ cdef enum:
 cdef struct ChainScratch:
     # the weights in use
     const double* emission      # (n_features, ld)
-    const double* tail          # (TRANSITIONS + n_labels, ld) rows after them
-    const double* pair_weights  # (n_pair_weights,) of features on pairs of labels
-    const double* triple_weights    # (n_triples,) of three labels
-    # transitions that `evaluate` reads, which need no -inf as labelings are allowed:
-    # the shared weights, or `tables`
+    const double* tail          # (TRANSITIONS + n_labels, ld) after the emission rows
+    const double* pair_weights  # (n_pair_weights,) weights of features on pairs
+    const double* triple_weights    # (n_triples,) weights of triples of labels
+    # transitions that `evaluate` reads: the shared weights, or `tables`; the former lack
+    # -inf for forbidden transitions, as `evaluate` is called for allowed labelings
     const double* transitions
     # potentials
     double* theta               # (max_size, ld) loss-augmented unary scores
     double* delta               # (max_size, ld) Viterbi's prefix scores
     double* table               # (n_labels, ld) transitions, -inf if forbidden
-    double* tables              # (max_size - 1, n_labels, ld) one per edge
+    double* tables              # (max_size - 1, n_labels, ld) transitions of each edge
     const double* shared        # (n_labels, ld) transitions without features
-    double constant             # the part of the loss that all labelings have
+    double constant             # term of the loss that is the same for all labelings
     # a change of mean parameters; cells belong to the weights of transitions, of
     # features on pairs of labels, and of triples
     Change change

@@ -75,7 +75,7 @@ cdef class ChainWorkspace(Workspace):
             raise ValueError(
                 f"expected {self._n_pair_weights} weights of pairs and "
                 f"{self._n_triples} of triples, got {n_given}")
-        # keeps the arrays alive until the next read
+        # this reference keeps the arrays alive until weights are read again
         self._held = (emission, tail, pair_weights)
         # an array without features has no first entry
         self._scratch.emission = &emission[0, 0] if emission.shape[0] else NULL

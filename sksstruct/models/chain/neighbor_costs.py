@@ -52,7 +52,7 @@ class NeighborCosts:
         return cls(groups.astype(np.int32), tables)
 
     def padded(self, ld):
-        """Return the tables with rows padded to ld."""
+        """Return the tables of costs, with rows padded to ld entries."""
         n_groups, n_labels, _ = self.tables.shape
         out = aligned_zeros(self.tables.size // n_labels * ld)
         out = out.reshape(n_groups, n_labels, ld)
@@ -60,8 +60,8 @@ class NeighborCosts:
         return out
 
     def of_positions(self, labels, sizes, starts, known, loss_length):
-        """Return the group of the pair that ends at each position, and a factor of its
-        cost.
+        """Return the group of the observed pair that ends at each position, and a
+        factor of its costs.
 
         The factor is 0 where one of the labels was not observed. No pair ends at the
         first position of a sequence, whose group and factor are not read.

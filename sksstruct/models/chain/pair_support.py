@@ -123,7 +123,7 @@ def pair_rows(values, columns):
     mixed = isinstance(values, MixedRows)
     chosen = values.select(columns) if mixed else values[:, columns]
     rows = sparse.csr_array(chosen, dtype=np.float64)
-    # an explicit zero would get a weight that no labeling reads
+    # an explicit zero would count as an occurrence of the feature, and get a weight
     rows.eliminate_zeros()
     rows.sort_indices()
     return rows
