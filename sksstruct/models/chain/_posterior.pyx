@@ -63,9 +63,10 @@ cdef class Posterior:
     cdef object _memory
     cdef Py_ssize_t _size
     cdef bint _in_logs
-    # (ld,) probabilities of the next labels; probabilities of the first labels of a
-    # span, by the last of these labels, and after one more label
+    # (ld,) probabilities of the labels at the next position, given one label
     cdef double* _next
+    # (ld,) for each label, the probability that a span reaches some position and that
+    # this position has the label; `_longer` is the same for the next position
     cdef double* _span
     cdef double* _longer
 
@@ -95,7 +96,7 @@ cdef class Posterior:
         self._tables = &self._shared
 
     cdef int load(self, Py_ssize_t i) except -1 nogil:
-        """Form the potentials of a sequence."""
+        """Form the potentials of a sequence, divided by the temperature."""
         cdef Py_ssize_t entry
         self._chain.potentials(self._workspace, i)
         self._size = self._chain._sizes[i]
@@ -113,7 +114,7 @@ cdef class Posterior:
         return 0
 
     cdef void follow(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil:
-        """Set `_next` to the probabilities at t + 1, given a label at t."""
+        """Set `_next` to the probabilities of labels at t + 1, given a label at t."""
         cdef Py_ssize_t n_labels = self._chain.n_labels, ld = self._chain.ld, after
         cdef const EdgeTable* table = self._tables
         cdef const double* weights = self._means.sums.u + (t + 1) * ld
@@ -121,8 +122,8 @@ cdef class Posterior:
         cdef double total = 0.0
         if self._chain._table_step:
             table += t
-        # `sum` leaves u beta in `u`; in log space log(u beta) in `u`, and log beta in
-        # `alpha`
+        # `sum` leaves the products u beta in `sums.u`; if messages are logarithms, it
+        # leaves log(u beta) in `sums.u` and log beta in `sums.alpha`
         if self._in_logs:
             row, total = table.scores + label * ld, self._means.sums.alpha[
                 t * ld + label]

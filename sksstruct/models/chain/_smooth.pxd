@@ -17,7 +17,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     # approximate number of operations of a sweep, to choose the number of threads
     cdef Py_ssize_t _work
     cdef object _numbers
-    # positions without an observed label, and sequences with such positions
+    # flags of positions without an observed label, and of sequences with such positions
     cdef const unsigned char[::1] _unknown, _incomplete
     cdef bint _partial
     # whether some unknown positions have lists of possible labels; for each position
@@ -25,7 +25,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef bint _has_choices
     cdef const int64_t[::1] _first_choice
     cdef const int32_t[::1] _choices
-    # the transposed features
+    # transposed copy of the features, for the gradient of the emission weights
     cdef object _transposed
     # results of the last sweep
     cdef double[::1] _hinge
@@ -48,7 +48,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef double* _visit_mean
     cdef double* _anchor_mean
 
-    # sweeps
+    # steps of sweeps over all examples
     cdef int _sweep_example(
         self, Workspace workspace, ChainMeans means, Py_ssize_t i, double* sums,
         double* loss, double* expected, unsigned char* exact) except -1 nogil
@@ -70,7 +70,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef void _forbid_unlisted(self, ChainScratch* ws, Py_ssize_t position,
                                Py_ssize_t t) noexcept nogil
     cdef void _weigh_nodes(self, Py_ssize_t i, double* sums) noexcept nogil
-    # visits
+    # steps of visits of single examples
     cdef int _visit_example(self, Workspace workspace, Py_ssize_t i, double scale,
                             double* means) except -1 nogil
     cdef const EdgeTable* _load_visit_table(

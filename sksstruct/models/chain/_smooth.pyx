@@ -121,7 +121,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._work = n_positions * cells
         self._losses = np.empty(chain.n_examples)
         self._hinge = np.empty(0 if self._entropy else chain.n_examples)
-        # stays zero for sequences with unknown labels
+        # the expected loss of sequences with unknown labels stays zero
         self._expected = np.zeros(chain.n_examples)
         self.exact = np.ones(chain.n_examples, dtype=np.uint8)
         self._exponentials = memory
@@ -139,8 +139,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         # visits are not implemented for incomplete labels
         self._anchored = self.keep_anchors and self.convex
         self._keep_anchor(w)
-        # sums of a part: bias, start, end, complete transitions, transitions without
-        # the factor `ahead`, weights of features on pairs, and weights of triples
+        # gradients that are summed over a part of the examples: bias, start, end,
+        # complete transitions, transitions without the factor `ahead`, weights of
+        # features on pairs, and weights of triples
         n_sums = (TRANSITIONS + 2 * chain.n_labels) * ld
         n_sums += chain.n_weights - chain.first_pair
         sums = aligned_zeros(PARTS * n_sums).reshape(PARTS, -1)
@@ -187,7 +188,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             exponentiate_table(n_labels, ld, &self._table)
 
     def _keep_anchor(self, w):
-        """Store the anchor of visits: room for the edge means of every example; or the
+        """Allocate the edge means of every example, the anchor of visits; or store the
         weights, if positions have their own tables or triples have weights."""
         cdef BoundChain chain = self.chain
         cdef double[::1] view
@@ -195,7 +196,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             self._edge_means, self._anchor_edges, self._anchor = None, NULL, None
         elif chain._table_step or chain.n_triples:
             self._anchor = chain.workspace(np.array(w), training=False)
-        # allocated once, and overwritten by each sweep
+        # the edge means are allocated once, and overwritten by each sweep
         elif self._anchor_edges == NULL:
             self._edge_means = aligned_zeros(
                 chain.n_examples * chain.n_labels * chain.ld)
@@ -232,7 +233,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef bint incomplete = self._partial and self._incomplete[i]
         cdef double value, true_value = 0.0
         self.chain.potentials(workspace, i)
-        # evaluated before `_maximum`, which scales the potentials
+        # y is evaluated before the call of `_maximum`, which scales the potentials
         if not incomplete:
             self.chain.evaluate(workspace, i, y, &true_value)
         value = self._maximum(ws, means, i, edges, triples, exact)
@@ -348,7 +349,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
             means.by_entropy(
                 size, ws.theta, &self._table, -self.chain._example_weights[i],
                 means.spare_nodes, edges + cells, edges, triples, &value)
-        # without p_i, by which `_weigh_nodes` multiplies the difference
+        # node means are subtracted without the weight p_i, by which `_weigh_nodes`
+        # multiplies the difference
         for t in range(size):
             sks_axpy(ld, -1.0, means.spare_nodes + t * ld, node + t * ld)
         return value * self.mu + ws.constant
@@ -360,7 +362,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t second = self.chain._starts[i] + 1
         cdef double weight = self.chain._example_weights[i]
         cdef const double* table = means.edges
-        # weights of pairs follow the two tables of transitions
+        # in the sums, weights of features on pairs follow two tables of transitions
         cdef double* pairs = edges + 2 * step
         for t in range(self.chain._sizes[i] - 1):
             sks_add_table(step, weight, table, edges)
@@ -397,11 +399,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 ws.theta[t * self.chain.ld + label] = -INFINITY
 
     cdef void _weigh_nodes(self, Py_ssize_t i, double* sums) noexcept nogil:
-        """Multiply node differences by p_i, and add them to bias, start and end."""
+        """Multiply the node differences of an example by p_i, and add them to the
+        gradients of bias, start and end weights in `sums`.
+        """
         cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t, entry
         cdef double* node = &self._difference[self.chain._starts[i], 0]
         cdef double weight = self.chain._example_weights[i]
-        # padding is zero
+        # the loop includes padding, which stays zero
         for entry in range(size * ld):
             node[entry] *= weight
         for t in range(size):
@@ -469,10 +473,10 @@ cdef class ChainSmoothLoss(SmoothLoss):
         n_means = (n_means + 7) // 8 * 8
         cdef double[::1] memory = aligned_zeros(3 * cells + 2 * n_means)
         if anchored and not self._anchored:
-            # without an anchor, visits would run another method
+            # variance-reduced steps need the gradient at the anchor
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
-        # tables of visits only, which sweeps in between must not change
+        # visits have their own tables, which sweeps between visits do not overwrite
         self._visit_means = ChainMeans(chain, self._n_best)
         self._visit_memory = memory
         self._visit_table.scores = &memory[0]
@@ -524,8 +528,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         for t in range(size):
             node[t * ld + y[t]] -= 1.0
         if anchored:
-            # The anchor's nodes are p_i (E mu_i - mu_i(y_i)): the subtracted y_i
-            # cancel. Its edges are E mu_i, so that no y_i is subtracted from edges.
+            # The anchor's node means are p_i (E mu_i - mu_i(y_i)): mu_i(y_i) cancels.
+            # The anchor's edge means are E mu_i, so that the observed edges are not
+            # subtracted.
             sks_add_table(size * ld, -1.0 / self.chain._example_weights[i],
                           &self._difference[start, 0], node)
             self._subtract_anchor(i, edges)
@@ -537,7 +542,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         return self.chain.add_means(workspace, i, node)
 
     cdef int _subtract_anchor(self, Py_ssize_t i, double* edges) except -1 nogil:
-        """Subtract the edge means E mu_i at the weights of the last sweep."""
+        """Subtract from `edges` the means E mu_i of edges and of triples at the weights
+        of the last sweep.
+        """
         cdef Py_ssize_t size = self.chain._sizes[i]
         cdef Py_ssize_t cells = self.chain._edge_cells(size), k
         cdef const double* anchor
@@ -595,5 +602,5 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
 def most_labelings(BoundChain chain, k):
     """Return k or, if less, the number of labelings of the longest sequence."""
-    # at most 64 factors, whose product is above any k already
+    # 64 positions are enough: their 2 ** 64 or more labelings are above any k
     return min(k, chain.n_labels ** min(int(chain.max_size), 64))

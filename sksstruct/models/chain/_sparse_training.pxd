@@ -16,7 +16,7 @@ cdef struct SparseScratch:
     int32_t* visit_of
     int32_t visit
     bint complete
-    # the part of the loss that all labelings have
+    # term of the loss that is the same for all labelings
     double constant
     # a change of mean parameters: of nodes (max_size, ld), and of the weights of pairs;
     # flags and lists of the changed entries

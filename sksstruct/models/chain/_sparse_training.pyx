@@ -44,10 +44,10 @@ from sksstruct.models.chain.constraints import without_missing
 from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.models.tables._box import fill_bounds
 
-# Largest number of a visit; the number of the next visit is 1.
+# Largest number of a visit; after this number, visits are numbered from 1 again.
 cdef int32_t LAST_VISIT = 0x7FFFFFFF
-# Default number of slots for each pair of neighbors in the data; least default in
-# total.
+# Default number of slots for each pair of neighboring positions in the data, and least
+# default number of slots in total.
 cdef Py_ssize_t SLOTS_OF_A_PAIR = 32, LEAST_SLOTS = 1024
 
 
@@ -149,7 +149,8 @@ loss_length, feature_scale : objects
         self._set_slots(pair_index.n_pairs + n_slots)
         # edges have no keys, as each position would have K x K of them
         self.key_space = self.max_size * self.ld
-        # a visit computes scores of all labels; Viterbi takes little time in comparison
+        # the max oracle computes the scores of all labels; Viterbi takes little time in
+        # comparison
         self.visit_work = (self.sizes.mean() * self.ld
                            * (self._rows.count(0, self.starts[self.n_examples])
                               / self.starts[self.n_examples] + 1.0))
@@ -157,7 +158,7 @@ loss_length, feature_scale : objects
     def _set_slots(self, n_slots):
         """Set the number of slots to n_slots, or to the number of pairs if less."""
         n_slots = min(int(n_slots), self.n_labels ** 2)
-        # rounded up to whole vectors
+        # rounded up to whole SIMD vectors
         self.n_slots = -(-n_slots // 8) * 8
         self.n_weights = self.first_pair + self.n_slots
 
@@ -212,7 +213,7 @@ loss_length, feature_scale : objects
         }
 
     def prediction(self, X, w, ends=None, forbidden_labels=None):
-        """Return the chain with flat weights, to decode other sequences.
+        """Return a `SparseChain` with flat weights, to decode the sequences X.
 
         See `SparseChain` for the last two arguments.
         """
@@ -252,8 +253,8 @@ loss_length, feature_scale : objects
         ws.complete, ws.constant = False, 0.0
         for t in range(self._starts[i], self._starts[i + 1]):
             ws.constant += workspace.loss_scale * self._cost[t]
-        # after the last number marks are cleared, so that no old mark equals a new
-        # number
+        # after the last number, `visit_of` is cleared, so that no entry of an earlier
+        # visit equals the number of a later one
         if ws.visit == LAST_VISIT:
             memset(ws.visit_of, 0, self.max_size * self.ld * sizeof(int32_t))
             ws.visit = 0
@@ -289,7 +290,8 @@ loss_length, feature_scale : objects
         cdef SparseScratch* ws = &sparse_ws._scratch
         cdef Py_ssize_t ld = self.ld, size = self._sizes[i], first = self._starts[i], t
         cdef const double* tail = sparse_ws.w + self.n_features * ld
-        # all scores, even if some are computed already: a matrix product is faster
+        # compute all scores, even if some are computed already: one matrix product is
+        # faster than separate scores
         self._rows.scores_of_rows(
             first, size, sparse_ws.w, ld, ld, tail + BIAS * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + START * ld, ws.theta)
@@ -372,8 +374,8 @@ loss_length, feature_scale : objects
         return 0
 
     cdef void _drop_rounding_errors(self, SparseScratch* ws) noexcept nogil:
-        """Drop nodes whose change is rounding error from the list; their change is
-        zero.
+        """Drop nodes whose change is rounding error from the list of changed nodes, and
+        set their change to zero.
         """
         cdef Py_ssize_t k, count = 0
         cdef int32_t key
@@ -420,8 +422,11 @@ loss_length, feature_scale : objects
 
     cdef double _label_norm(self, SparseScratch* ws, Py_ssize_t i,
                             Py_ssize_t k) noexcept nogil:
-        """Return the squared norm of the change of a label's weights, |F' d|^2 and the
-        bias' part, if node k is the label's first on the list; else zero."""
+        """Return the squared norm of the change of one label's emission weights and
+        bias: the label of node k in the list of changed nodes.
+
+        Returns zero if an earlier node of the list has the same label.
+        """
         cdef Py_ssize_t ld = self.ld, column = ws.changed_nodes[k] % ld, j, entry
         cdef Py_ssize_t first = self._starts[i], feature
         cdef double total = 0.0, bias = 0.0, change
@@ -453,7 +458,7 @@ loss_length, feature_scale : objects
 
     cdef int _scatter_node(self, SparseScratch* ws, Py_ssize_t i, Py_ssize_t k,
                            double scale, double* out) except -1 nogil:
-        """Add the change of one node to weights."""
+        """Add scale times the change of one node, mapped to weights, to `out`."""
         cdef Py_ssize_t ld = self.ld, key = ws.changed_nodes[k], t = key // ld
         cdef double change = scale * ws.node_change[key]
         cdef double* column = out + key % ld
@@ -486,8 +491,8 @@ loss_length, feature_scale : objects
             if ws.pair_change[pair] == 0.0:
                 continue
             scores[pair] += scale * ws.pair_change[pair]
-            # the sorted pairs follow the vector that decoding reads, but no average of
-            # vectors
+            # `transitions` sorts the weights that decoding reads; `out` may also be
+            # another vector, such as an average of weights
             if <const double*> out == sparse_ws.w:
                 sparse_ws.transitions.set(pair, scores[pair])
         return 0
@@ -536,7 +541,7 @@ loss_length, feature_scale : objects
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef const double* gram
-        # `find` forms a matrix that is kept
+        # `find` computes the Gram matrix if it is to be kept, and returns whether it is
         return self._changes.grams.find(
             0, i, (<SparseScratch*> workspace.scratch).spread, &gram)
 
@@ -550,8 +555,8 @@ loss_length, feature_scale : objects
         cdef const double* gram
         cdef double* row
         self._changes.grams.find(0, i, ws.spread, &gram)
-        # K_i d of the nodes and the change of edges are formed once; products with
-        # labelings are then look-ups
+        # form K_i d of the nodes and the change of edges once: the product with each
+        # labeling is then a sum of entries
         for t in range(size):
             if y[t] == y_true[t]:
                 continue
@@ -570,7 +575,7 @@ loss_length, feature_scale : objects
         for k in range(n_labelings):
             out[k] = self._product(ws, i, labelings + k * size, y_true)
         self.clear(workspace, i)
-        # clear the entries that were written
+        # clear the entries of `gram_product` that were written
         for t in range(size):
             if y[t] != y_true[t]:
                 for s in range(size):

@@ -18,8 +18,8 @@ cdef struct ChainScratch:
     const double* tail          # (TRANSITIONS + n_labels, ld) after the emission rows
     const double* pair_weights  # (n_pair_weights,) weights of features on pairs
     const double* triple_weights    # (n_triples,) weights of triples of labels
-    # transitions that `evaluate` reads: the shared weights, or `tables`; the former lack
-    # -inf for forbidden transitions, as `evaluate` is called for allowed labelings
+    # transitions that `evaluate` reads: the shared weights, or `tables`; the shared
+    # weights need no -inf, as `evaluate` is called for allowed labelings only
     const double* transitions
     # potentials
     double* theta               # (max_size, ld) loss-augmented unary scores

@@ -75,7 +75,7 @@ all_possible_transitions, all_possible_triples, class_weight
     pair_index_ : PairIndex or None
         Pairs of labels that have a weight; None if all pairs have one.
     n_seen_ : float
-        Weight, or number, of the sequences.
+        Total weight of the sequences; their number if they have no weights.
     n_sequences_ : int
         Number of sequences with a positive weight.
     pairs_ : PairSupport or None
@@ -110,7 +110,8 @@ all_possible_transitions, all_possible_triples, class_weight
     # Centers of the features in earlier mini-batches, in a tuple; None if there are
     # none.
     kept_centers = None
-    # Weights that exist in any part of the data, without weights of pairs and triples.
+    # Indices of weights that exist in any part of the data, except weights of features
+    # on pairs and of triples; None if the data are not in parts, or all weights exist.
     _support = None
 
     def check(self):
@@ -158,7 +159,10 @@ all_possible_transitions, all_possible_triples, class_weight
         return self._learn(data, scheme_of_labels(self.forbidden_transitions, data))
 
     def _learn(self, data, forbidden):
-        """Learn labels, features, costs, constraints; drop sequences of weight zero."""
+        """Learn labels, features, costs and constraints from data.
+
+        Returns the data without sequences of weight zero, with centered features.
+        """
         index = self._learn_labels(
             data.classes, data.packed, data.label_weights, forbidden
         )
@@ -212,7 +216,7 @@ all_possible_transitions, all_possible_triples, class_weight
         return replace(data, packed=PackedSequences(values, data.packed.offsets))
 
     def _learn_labels(self, classes, X, label_weights, forbidden):
-        """Learn labels, features, costs and constraints; return labels' numbers.
+        """Learn labels, features, costs and constraints; return each label's number.
 
         X has `n_features` and `feature_names`; `label_weights` returns the weight of
         each label.
@@ -327,8 +331,8 @@ all_possible_transitions, all_possible_triples, class_weight
         if self._sees_triples:
             seen["triples"] = seen_triples(data).keys
         if not self._every_weight:
-            # all weights of pairs and triples exist, and follow the weights that are
-            # stored here
+            # `_existing` appends the weights of features on pairs and of triples, all
+            # of which exist
             kept = self.pairs_, self.triples_
             self.pairs_ = self.triples_ = None
             model = self._bound(data)
@@ -403,8 +407,8 @@ all_possible_transitions, all_possible_triples, class_weight
         return self._bound(data.between(first, last))
 
     def _bound(self, data, labels=None, mask=None, boundary=True):
-        """Return the chain bound to data, perhaps with other labels or without end
-        weights.
+        """Return the chain bound to data, perhaps with other labels or another mask, or
+        without start and end weights.
         """
         chain = {
             "labels": data.labels if labels is None else labels,

@@ -74,7 +74,7 @@ def scheme_of_labels(forbidden, data):
         labels = SpanLabels(data.classes.tolist())
         if labels.scheme() != "BIO":
             return forbidden
-    except ValueError:  # raised by `check_forbidden`, which names the argument
+    except ValueError:  # `check_forbidden` raises an error that names the argument
         return forbidden
     first = np.zeros(len(data.labels), dtype=bool)
     first[data.packed.offsets[:-1]] = True
@@ -242,7 +242,10 @@ def check_permitted(mask, labels, known, offsets, classes, numbers, given=None):
 
 
 def forbidden_labels(known, excluded, index, offsets):
-    """Return whether labels are forbidden, (n_positions, K) uint8, or None."""
+    """Return whether each label is forbidden at each position, (n_positions, K) uint8.
+
+    Returns None if there are no constraints.
+    """
     if known is None and excluded is None:
         return None
     forbidden = np.zeros((offsets[-1], len(index)), dtype=np.uint8)

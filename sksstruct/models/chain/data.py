@@ -137,7 +137,7 @@ class TrainingData:
             weight = np.repeat(weight, self.packed.lengths)
         moments = ColumnMoments.of(self.packed.values, weight)
         if self.packed.is_mapped:
-            # features in files are not centered, which would copy them to memory
+            # features in files are not centered, as centering would copy them to memory
             moments.filled[:] = 0.0
         return moments
 
@@ -152,7 +152,10 @@ class TrainingData:
         return np.bincount(self.labels, weights=weight, minlength=len(self.classes))
 
     def n_pairs_seen(self):
-        """Return the number of distinct neighbor pairs; unknown labels count as 0."""
+        """Return the number of distinct pairs of neighboring labels.
+
+        Unknown labels count as label 0.
+        """
         n = len(self.classes)
         seen = np.zeros(n * n, dtype=bool)
         # the last label of a sequence and the first label of the next one are no pair

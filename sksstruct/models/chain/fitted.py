@@ -328,8 +328,8 @@ def padded_rows(coef, ld):
         and base.strides == (width,)
     ):
         if code == "d" and coef.size:
-            # `entries_before` takes a tenth of the time of `address`, in which Viterbi
-            # decodes one token
+            # `entries_before` takes a tenth of the time of `address`, which is as slow
+            # as decoding a sequence of one token
             first = entries_before(base, coef)
         else:
             first = (address(coef) - address(base)) // width

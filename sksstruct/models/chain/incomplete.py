@@ -1,4 +1,4 @@
-"""Chains some of whose labels were not observed, for losses that need all of them.
+"""Chains some of whose labels were not observed, for losses that need all labels.
 
 Rounds of training alternate with decoding, which completes the labels (Yu and
 Joachims, 2009); the first weights come from the runs of observed labels.
@@ -70,7 +70,7 @@ class IncompleteChain(Trainable):
 
     @property
     def completion(self):
-        """The object that completes labels between rounds: this one."""
+        """The object that completes labels between rounds: the chain itself."""
         return self
 
     @property
