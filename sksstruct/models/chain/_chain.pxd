@@ -18,7 +18,8 @@ cdef class BoundChain(BoundModel):
     cdef readonly Py_ssize_t n_pair_weights, first_pair
     cdef readonly PairFeatures pair_features
     cdef readonly object pair_support
-    # weights of triples of labels, which follow the weights of pairs
+    # number of weights of triples of labels, which follow the weights of features on
+    # pairs; and the triples
     cdef readonly Py_ssize_t n_triples
     cdef readonly LabelTriples triples
     cdef readonly object triple_support
@@ -30,7 +31,7 @@ cdef class BoundChain(BoundModel):
     cdef readonly object mask, packed
     cdef public object numbers, unknown, choices, support, stored_pairs
     cdef readonly object label_costs, loss_length, known
-    # observed label of each position, and the cost of missing it
+    # observed label of each position, and the loss of any other label there
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost
     cdef bint _labeled

@@ -1,4 +1,4 @@
-"""First-order chains: emission, bias, start, end and transition weights.
+"""Chains bound to data: emission, bias, start, end and transition weights.
 
 Score of labels y for features F (size x n_features), Osokin et al. (2016), I.1-I.2:
 
@@ -176,7 +176,8 @@ cdef class BoundChain(BoundModel):
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary
         self.n_labels, self.n_features = n_labels, X.n_features
-        # padded to whole vectors, so that loops over labels have no remainder
+        # ld is n_labels rounded up to whole SIMD vectors, so that loops over labels have
+        # no remainder
         self.ld = padded_length(n_labels)
         self.first_pair = (self.n_features + TRANSITIONS + n_labels) * self.ld
         self.n_weights = self.first_pair
@@ -198,7 +199,7 @@ cdef class BoundChain(BoundModel):
             self.n_triples = triples.n_weights
             self.triples = LabelTriples(triples.keys, n_labels)
         self._first_triple = n_labels * self.ld + self.n_pair_weights
-        # rounded up to whole rows: solvers handle weights row by row
+        # n_weights is rounded up to whole rows: solvers handle weights row by row
         self.n_weights += self.n_pair_weights + self.n_triples + self.ld - 1
         self.n_weights -= self.n_weights % self.ld
         sizes = np.diff(offsets)
@@ -278,7 +279,8 @@ cdef class BoundChain(BoundModel):
 
     @property
     def entropy_dual_bytes(self):
-        # plus the int32 list of the weights of pairs that each sequence reads
+        # the duals also store an int32 list of the weights of features on pairs that
+        # each sequence reads
         if self._costs_pairs:
             return None
         return dual_bytes(self) + 4 * self._n_read()
@@ -293,7 +295,7 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracle_cost(self):
-        """The cost of an oracle call, in visits of known labelings.
+        """The cost of a visit with the oracle, relative to a visit of known labelings.
 
         Oracle calls and visits read the features, which dominate the time if they are
         dense.
@@ -418,7 +420,7 @@ cdef class BoundChain(BoundModel):
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         cdef Py_ssize_t first = self._starts[i]
         self._changes.prefetch(i, soon)
-        # labels and costs, which are small, are prefetched together with pointers
+        # labels and costs are small: they are prefetched early, with the pointers
         if self._labeled and not soon:
             sks_prefetch(&self._labels[first], self._sizes[i] * sizeof(int32_t))
             sks_prefetch(&self._cost[first], self._sizes[i] * sizeof(double))
@@ -653,7 +655,8 @@ cdef class BoundChain(BoundModel):
             return 0
         if value != NULL:
             self.evaluate_mean(workspace, i, n_keys, keys, values, value)
-        # an empty change is written and scanned in one pass; no key occurs twice
+        # if the change is empty, `set_mean` writes the mean and lists its rows in one
+        # pass, as no key occurs twice
         if ws.change.scanned and (
                 ws.change.blocks.count + ws.change.n_changed_cells == 0):
             set_mean(
@@ -695,7 +698,7 @@ cdef class BoundChain(BoundModel):
         cdef const double* edges = change + size * self.ld
         sks_add_table(size * self.ld, 1.0, change, ws.change.d)
         for t in range(size - 1 if self._table_step else 1):
-            # includes padding, whose entries are zero
+            # the cells include padding, whose entries are zero
             add_cells(&ws.change, 0, cells, edges, TINY)
             if self._table_step:
                 self.pair_features.add_table(ws, self._starts[i] + 1 + t, edges, TINY)

@@ -104,7 +104,7 @@ cdef class ChainConstraints:
         cdef Py_ssize_t label, ld = self._ld
         if self.mask == NULL:
             return table
-        # copied at each call, as the weights change between visits
+        # `table` is copied at each call, as the weights change between visits
         memcpy(masked, table, self._n_labels * ld * sizeof(double))
         for label in range(self._n_labels):
             sks_axpy(ld, 1.0, self.mask + (TRANSITIONS + label) * ld,

@@ -210,7 +210,7 @@ cdef class ChainFactors(RowFactors):
                        const double* changes) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n):
-            # `change` moves the entry in three heaps, also if the change is zero
+            # skip changes of zero, as `change` would move the entry in three heaps
             if changes[k] != 0.0:
                 self.table.change(entries[k], changes[k])
         return 0

@@ -69,7 +69,7 @@ cdef class WeightedChain:
                  forbidden_labels=None, double feature_scale=1.0):
         cdef Py_ssize_t n_labels = intercept.shape[0]
         cdef Py_ssize_t n_rows = 0 if transitions is None else n_labels
-        # threads share these objects, and only read them
+        # threads share all attributes, and only read them
         self._rows = FeatureRows(X, scale=feature_scale)
         self._emission, self._offsets = emission, X.offsets
         n_features, self.ld = emission.shape
@@ -188,7 +188,7 @@ cdef class GivenChain(WeightedChain):
             # a single product of all dense rows reads each weight once
             self._rows.scores_of_rows(
                 first, last - first, weights, ld, ld, tail + BIAS * ld, theta)
-        # the only position of a sequence of length one has both weights
+        # the only position of a sequence of length one has start and end weights
         sks_axpy(ld, 1.0, tail + START * ld, theta)
         sks_axpy(ld, 1.0, tail + END * ld, theta + (last - first - 1) * ld)
         # forbid labels last, so that -inf overwrites their scores

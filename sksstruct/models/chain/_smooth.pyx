@@ -86,7 +86,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self.nonsmooth, self.support, self.row_size = nonsmooth, support, chain.ld
         self._numbers = numbers
         self._bind_unknown(unknown, choices)
-        # the smoothing term is at most 1/2, or the log of the number of labelings
+        # the smoothing term is at most mu / 2, or mu log(number of labelings)
         self.diameter = 0.5
         if self._entropy:
             self.diameter = float(
@@ -296,7 +296,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         """Return the smoothed maximum of one example, and write its means."""
         cdef Py_ssize_t size = self.chain._sizes[i]
         cdef double value
-        # both oracles add to edges and triples
+        # both oracles add to edges and triples, which must begin at zero
         memset(edges, 0, self.chain._edge_cells(size) * sizeof(double))
         if self.chain.n_triples:
             memset(triples, 0, self.chain.n_triples * sizeof(double))
@@ -453,7 +453,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         finite = np.isfinite(self._losses)
         if finite.all():
             return
-        # the user's number of the sequence, as empty sequences are left out
+        # give the user's number of the sequence: empty sequences are left out here
         number = np.flatnonzero(~finite)[0]
         if self._numbers is not None:
             number = self._numbers[number]
@@ -469,7 +469,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
         cdef Py_ssize_t n_means = chain.max_size * chain.ld
         n_means += chain._edge_cells(chain.max_size) + chain.n_triples
-        # rounded up, so that the second array begins on a cache line
+        # n_means is rounded up, so that `_anchor_mean` begins on a cache line
         n_means = (n_means + 7) // 8 * 8
         cdef double[::1] memory = aligned_zeros(3 * cells + 2 * n_means)
         if anchored and not self._anchored:

@@ -312,7 +312,8 @@ loss_length, feature_scale : objects
         cdef Py_ssize_t t
         if not BoundChain.is_labeling(self, i, y):
             return 0
-        # forbidden pairs have the first numbers; a pair without a number has -1
+        # forbidden pairs have the first slots; `find` returns -1 for a pair without a
+        # slot
         for t in range(1, self._sizes[i]):
             if 0 <= self.pair_index.find(y[t - 1], y[t]) < self._n_forbidden:
                 return 0
@@ -527,7 +528,7 @@ loss_length, feature_scale : objects
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t k
-        # all changed entries are listed
+        # all changed entries are listed: other entries are zero already
         for k in range(ws.n_changed_nodes):
             ws.node_change[ws.changed_nodes[k]] = 0.0
             ws.node_changed[ws.changed_nodes[k]] = 0

@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef struct ChainScratch:
-    # the weights in use
+    # addresses of the weights that potentials are formed from
     const double* emission      # (n_features, ld)
     const double* tail          # (TRANSITIONS + n_labels, ld) after the emission rows
     const double* pair_weights  # (n_pair_weights,) weights of features on pairs
@@ -21,7 +21,7 @@ cdef struct ChainScratch:
     # transitions that `evaluate` reads: the shared weights, or `tables`; the shared
     # weights need no -inf, as `evaluate` is called for allowed labelings only
     const double* transitions
-    # potentials
+    # potentials of one sequence
     double* theta               # (max_size, ld) loss-augmented unary scores
     double* delta               # (max_size, ld) Viterbi's prefix scores
     double* table               # (n_labels, ld) transitions, -inf if forbidden

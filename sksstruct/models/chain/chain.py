@@ -262,7 +262,7 @@ all_possible_transitions, all_possible_triples, class_weight
             )
         data = self._part(X, y, sample_weight)
         if self.transition_features is not None:
-            # checked here, so that errors come before all parts are read
+            # raises errors of `transition_features` before all parts are read
             self._pair_columns(data.packed)
         weight = data.weight
         counts = dict(
@@ -370,7 +370,7 @@ all_possible_transitions, all_possible_triples, class_weight
     def auto_alpha(self):
         # constants from cross-validation, see the user guide
         if self.is_likelihood:
-            # the sum of the losses plus a penalty independent of n, as in CRFsuite
+            # as in CRFsuite, the penalty of the sum of the losses is independent of n
             return 2.0 * LIKELIHOOD_C2 / self.n_seen_
         if self.loss_normalization is None:
             return HINGE_ALPHA
