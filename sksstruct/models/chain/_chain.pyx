@@ -176,8 +176,8 @@ cdef class BoundChain(BoundModel):
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary
         self.n_labels, self.n_features = n_labels, X.n_features
-        # ld is n_labels rounded up to whole SIMD vectors, so that loops over labels have
-        # no remainder
+        # ld is n_labels rounded up to whole SIMD vectors, so that loops over labels
+        # have no remainder
         self.ld = padded_length(n_labels)
         self.first_pair = (self.n_features + TRANSITIONS + n_labels) * self.ld
         self.n_weights = self.first_pair

@@ -197,8 +197,7 @@ cdef class PairFeatures:
 
     cdef void add_means(self, Py_ssize_t position, double scale, const double* edges,
                         double* out) noexcept nogil:
-        """Add scale times a position's features times its edge means to weights `out`.
-        """
+        """Add scale times a position's features times its edge means to `out`."""
         cdef Py_ssize_t entry, k, feature
         cdef double value
         for entry in range(self._indptr[position], self._indptr[position + 1]):

@@ -66,8 +66,7 @@ cdef class FactorModel:
 
     def set_factors(self, first_variable, first_pair, pairs, y_true, costs,
                     example_weights, Py_ssize_t n_labels):
-        """Store the variables, the pairs, the observed labels and the costs of errors.
-        """
+        """Store variables, pairs of variables, observed labels and costs of errors."""
         # arrays for callers in Python; the memoryviews are for kernels
         self.first_variable = np.ascontiguousarray(first_variable, dtype=np.intp)
         self.first_pair = np.ascontiguousarray(first_pair, dtype=np.intp)

@@ -14,9 +14,9 @@ cdef class PythonModel(BoundModel):
     """Calls methods of a Python subclass, which refer to outputs by their numbers."""
 
     def set_weights(self, Py_ssize_t n_weights, Py_ssize_t n_outputs):
-        """Set the number of weights, and the largest number of an example's outputs."""
+        """Set the number of weights, and the bound of the numbers of outputs."""
         self.n_weights = n_weights
-        # the cost of a visit is unknown, and assumed high, as oracles are in Python
+        # the work of a visit is unknown, and assumed large, as oracles are in Python
         self.max_keys, self.key_space, self.visit_work = 1, n_outputs, 1e6
 
     # ---- potentials and labelings ----

@@ -28,8 +28,8 @@ from sksstruct.models.tables._box import fill_bounds
 KEPT = 2**28
 # Largest number of outputs of one example, as their numbers are keys.
 MOST = 2**20
-# Vectors are stored as sparse if less than this share of them is not zero: an index and
-# a value take twice the memory of a value, and more time.
+# Joint feature vectors are stored as sparse if less than this share of their entries is
+# not zero: an index and a value take twice the memory of a value, and more time.
 DENSE = 0.25
 
 
@@ -72,9 +72,9 @@ class PythonWorkspace(Workspace):
     """
 
     def __init__(self, n_weights):
-        # d, a list of (number, coefficient)
+        # d: a list of pairs (number of an output, coefficient)
         self.change = []
-        # A_i^T d, and the indices of its nonzero entries; None for all
+        # g = A_i^T d, and the indices of its entries that may be nonzero; None: all
         self.g, self.where = np.zeros(n_weights), None
         # whether g = A_i^T d was formed from the list
         self.formed = False
@@ -135,7 +135,7 @@ class BoundPython(PythonModel):
         return self._token
 
     def memory(self):
-        """Return the outputs that the numbers denote, for another object."""
+        """Return the numbered outputs and their losses, for `recall`."""
         return {
             "token": self._token,
             "outputs": [list(each) for each in self.outputs],
@@ -143,7 +143,7 @@ class BoundPython(PythonModel):
         }
 
     def recall(self, memory):
-        """Continue with the outputs that another object found for the same examples."""
+        """Restore numbered outputs from `memory` of an object with these examples."""
         self._token = memory["token"]
         self.outputs = [list(each) for each in memory["outputs"]]
         self.losses = [list(each) for each in memory["losses"]]
@@ -201,7 +201,8 @@ class BoundPython(PythonModel):
             )
         # bytes of indices and values, and of the objects around them
         size = 16 * len(values) + 200
-        # all vectors are dropped, as it is unknown which vectors will be used
+        # if the memory is used up, all vectors are dropped, as nothing tells which of
+        # them will be used again
         if self._bytes + size > KEPT:
             self._features.clear()
             self._bytes = 0
@@ -216,15 +217,15 @@ class BoundPython(PythonModel):
             raise ValueError(
                 f"joint_feature of example {i} has shape {phi.shape}, expected one row"
             )
-        # copied, as the model may reuse its arrays
+        # phi is copied, as the user's method may reuse its arrays
         phi = phi.astype(np.float64, copy=True)
-        # summed, as indexing would add a duplicate only once
+        # duplicate indices are summed, as ``g[where] += values`` adds only one of them
         phi.sum_duplicates()
         return phi.indices, phi.data, phi.shape[1]
 
     def _dense_features(self, phi, i):
         """Check a dense feature vector; return indices, values and length."""
-        # copied, as the model may reuse its array
+        # phi is copied, as the user's method may reuse its array
         values = np.array(phi, dtype=np.float64)
         if values.ndim == 2 and values.shape[0] == 1:
             values = values[0]
@@ -256,14 +257,14 @@ class BoundPython(PythonModel):
                     f"loss of an output of example {i} is {loss}: it must be finite "
                     "and not negative"
                 )
-            # copied, as oracles may return one object again with other contents
+            # y is copied, as oracles may return one object again with other contents
             self.outputs[i].append(deepcopy(y))
             self.losses[i].append(loss)
             self.numbers[i][key] = number
         return number
 
     def has_output(self, i, number):
-        """Whether an output of an example has this number."""
+        """Return whether an output of an example has this number."""
         return 0 <= number < len(self.outputs[i])
 
     def loss_of(self, i, number):
@@ -271,7 +272,7 @@ class BoundPython(PythonModel):
         return self.losses[i][number]
 
     def value(self, ws, i, number):
-        """Return the loss and score of an output at the weights."""
+        """Return the loss, times `loss_scale`, plus the score of an output."""
         where, values, _ = self.features(i, number)
         weights = ws.array if where is None else ws.array[where]
         return ws.loss_scale * self.losses[i][number] + float(values.dot(weights))
@@ -279,7 +280,7 @@ class BoundPython(PythonModel):
     # ---- oracles ----
 
     def find(self, ws, i):
-        """Return the number of the best output, with the loss."""
+        """Return the number of the output with the largest loss plus score."""
         weights, scale = ws.array, ws.loss_scale
         if scale == 0.0:
             return self.number(i, self.spec.decode(self.X[i], weights))
@@ -308,7 +309,7 @@ class BoundPython(PythonModel):
     # ---- changes of mean parameters ----
 
     def form(self, ws, i):
-        """g = A_i^T d, d = 0"""
+        """Set g to A_i^T d, and d to zero."""
         # with one dense vector, all entries of g may change
         touched, has_dense = [], False
         for number, coef in ws.change:
@@ -330,14 +331,14 @@ class BoundPython(PythonModel):
         ws.formed = True
 
     def norm(self, ws, i):
-        """|A_i^T d|^2"""
+        """Set g to A_i^T d, and return |g|^2."""
         self.form(ws, i)
         g = ws.g if ws.where is None else ws.g[ws.where]
         return float(g.dot(g))
 
     def add_change(self, ws, i, scale, out):
         """out += scale A_i^T d, where `out` is the memory of an array"""
-        # formed once: `norm`, or an earlier call, may have formed g
+        # `norm` or an earlier call may have formed g already
         if not ws.formed:
             self.form(ws, i)
         where = slice(None) if ws.where is None else ws.where
@@ -346,7 +347,7 @@ class BoundPython(PythonModel):
     # ---- inner products ----
 
     def products(self, ws, i, y, labelings):
-        """Return a row of the Gram matrix, `gram_row`, as a list."""
+        """Return the inner products of `gram_row` as a list."""
         y_true = self.features(i, 0)
         # the list of changes is empty, as Gram rows are formed before steps
         ws.change += [(y, 1.0), (0, -1.0)]

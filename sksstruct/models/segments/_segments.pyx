@@ -5,8 +5,9 @@ The tables of a sequence of T positions are, in this order and in rows of ld lab
     nodes           n_roles rows for each position: segments that begin, continue or
                     end there, and segments of one position; or one row for all roles
     lengths         one row for each length, up to the size or the largest length, and
-                    if segments may be longer, one row for each further position; once
-                    more for boundaries, if their lengths have other scores
+                    if segments may be longer, one row of scores that each further
+                    position adds; once more for boundaries, if their lengths have other
+                    scores
     spans           one row for each candidate span, if the model has any
     transitions     one row for each label, then one for the first and one for the last;
                     these are one row of a block that all sequences share
@@ -76,14 +77,15 @@ cdef class SegmentSequences(Structure):
     # arrays whose addresses are stored below; an address is NULL without its array
     cdef object _buffers
     cdef const double* _forbidden
-    # largest length with a row in each example, and scores of labels of longer segments
+    # for each example, the largest length that has a row of scores; and for each label,
+    # 0 if longer segments may have the label, else -inf
     cdef const Py_ssize_t* _reach
     cdef const double* _tail
     # 0 or -inf for lengths at boundaries; NULL if they are allowed as in other segments
     cdef const double* _at_boundary
     cdef const int32_t* _longest
     cdef const int8_t* _counted
-    # costs of each example, and of missing each label at a position
+    # cost of an error in each example; its factor at positions, by their observed label
     cdef const double* _costs
     cdef const double* _label_costs
     cdef bint _has_spans
@@ -99,7 +101,8 @@ cdef class SegmentSequences(Structure):
         self.n_roles = arrays.n_roles
         self.max_length, self.reads_shared = len(arrays.forbidden), True
         self.repeats, self.by_segment = arrays.repeats, arrays.counted is not None
-        # a run of a label that may follow itself has many segmentations
+        # without roles, a run of a label that may follow itself has many segmentations,
+        # which the entries of nodes do not tell apart
         self.first_block_decides = self.n_roles == 4 or not self.repeats
         self._copied = (2 * self.max_length + self.n_labels + 3) * self.ld
         self._forbidden = const_doubles(arrays.forbidden)
@@ -127,7 +130,7 @@ cdef class SegmentSequences(Structure):
             one = self._empty(size, reach)
             self.memory_size = max(
                 self.memory_size,
-                # for each span its scores, and two numbers that locate it
+                # memory for the scores of each span, and two numbers that locate it
                 self._copied + arrays.most_spans * (self.ld + 2)
                 + max(best_scratch(&one), sums_scratch(&one)))
 
@@ -202,7 +205,9 @@ cdef class SegmentSequences(Structure):
 
     cdef double* _mask_lengths(self, const double* lengths, const double* forbidden,
                                double* memory, const Segments* out) noexcept nogil:
-        """Write masked scores of lengths and the tail; return their end in memory."""
+        """Write the scores of lengths and of the tail, -inf if forbidden, to memory;
+        return the address after these scores.
+        """
         cdef Py_ssize_t k, cells = out.max_length * self.ld
         for k in range(cells):
             memory[k] = lengths[k] + forbidden[k]
@@ -326,7 +331,7 @@ cdef class SegmentSequences(Structure):
 
     cdef Py_ssize_t _span_of(self, Py_ssize_t i,
                              const Segment* segment) except -1 nogil:
-        """Return the candidate span of an observed segment."""
+        """Return the number of the candidate span that is an observed segment."""
         cdef Py_ssize_t span, first = self._starts[i] + i + segment.stop
         for span in range(self._first_span[first - 1], self._first_span[first]):
             if self._span_start[self._spans_of[i] + span] == segment.start:
@@ -396,7 +401,7 @@ cdef class SegmentSequences(Structure):
 
     cdef SegmentMeans _means(self, const Segments* segments, Py_ssize_t i,
                              double* means) noexcept nogil:
-        """Return addresses for the means of the tables."""
+        """Return the address of each table's mean parameters in `means`."""
         cdef SegmentMeans out
         out.nodes = means
         out.lengths = means + segments.size * segments.node_step

@@ -66,7 +66,7 @@ class Outputs:
         """Check outputs of sequences of the given lengths."""
         numbers = np.arange(len(lengths))
         if not isinstance(y, PackedLabels):
-            # in order, without the index of a pandas Series
+            # a list ignores the index of a pandas Series: y[i] is the output of X[i]
             y = list(y)
             for i, each in enumerate(y):
                 if isinstance(each, (str, bytes)) or not isinstance(each, Sized):
@@ -83,7 +83,7 @@ class Outputs:
         return len(self.lengths)
 
     def take(self, numbers):
-        """The outputs of the sequences with the given numbers, which ascend."""
+        """Return the outputs of the sequences with the given numbers, which ascend."""
         if len(numbers) == len(self):
             return self
         lengths = self.lengths[numbers]
@@ -116,14 +116,16 @@ class Outputs:
         return self.classes[np.unique(codes)].tolist()
 
     def labels_of_sets(self, form):
-        """Labels that occur in sets, and perhaps in no known segment."""
+        """Return the labels that occur in sets, and perhaps in no known segment."""
         if self.choices is None:
             return []
         entries = self.classes[np.unique(self.choices.indices)].tolist()
         return entries if form == "labels" else SpanLabels(entries).names
 
     def counts(self, form, weight):
-        """Weight of the known positions of each label, and of None, the outside.
+        """Return the weight of the known positions of each label and of the outside.
+
+        The key of the outside is None.
 
         Parameters
         ----------
@@ -158,7 +160,7 @@ class Outputs:
         return np.diff(unknown[self.offsets]) > 0
 
     def _joined(self, codes):
-        """Codes of positions, where unknown positions continue the segment before them.
+        """Return codes of positions: unknown ones continue the segment before them.
 
         Lengths are learned from the resulting segments, which are as long as possible.
         A set of labels, which may lack the label before it, has the code -1, and so
@@ -180,7 +182,7 @@ class Outputs:
         return codes
 
     def segments(self, form):
-        """Segments of the outputs; raises an error if they have another form."""
+        """Return the segments of outputs of a form; other forms raise an error."""
         if (self.listed is None) == (form == "segments") and self.offsets[-1]:
             other = "(start, stop, label)" if form == "segments" else form
             raise ValueError(f"y must be lists of {other}, as in fit")
@@ -207,14 +209,14 @@ class Outputs:
 
 
 def _is_segment(entry):
-    """Whether an entry is (start, stop, label), and not a label that is a tuple."""
+    """Return whether an entry is (start, stop, label), and not a tuple as a label."""
     if not isinstance(entry, (tuple, list, np.ndarray)) or len(entry) != 3:
         return False
     return all(isinstance(place, Integral) for place in entry[:2])
 
 
 def form_of(entries):
-    """The form of outputs with the given entries: "segments", "tags" or "labels"."""
+    """Return the form of outputs with given entries: "segments", "tags" or "labels"."""
     if entries is None:
         return "segments"
     if not any(isinstance(label, str) and label[1:2] == "-" for label in entries):
@@ -227,7 +229,7 @@ def form_of(entries):
 
 
 def scheme_of(entries):
-    """The scheme of the given tags."""
+    """Return the scheme of tags: "BIO", "IOBES" or "BILOU"."""
     scheme = SpanLabels(sorted(entries)).scheme()
     if scheme not in LETTERS:
         raise ValueError(
@@ -238,8 +240,8 @@ def scheme_of(entries):
 
 
 def _forced(spans, codes, known, first):
-    """Codes of tags, with unknown tags replaced: outside, unless a neighbor forces a
-    kind.
+    """Return codes of tags, in which unknown tags are outside unless a neighboring tag
+    forces a kind.
 
     An unknown tag before a continued segment may begin the segment, and an unknown tag
     after an unfinished segment is inside it. The codes of `spans` are followed by one
@@ -262,7 +264,7 @@ def _forced(spans, codes, known, first):
 
 
 def read_segments(y, form, lengths, name="y"):
-    """`Segments` of outputs of a form, without unknown positions."""
+    """Return the `Segments` of outputs of a form; unknown positions are an error."""
     outputs = Outputs.read(y, lengths, name)
     if outputs.partial.any():
         i = int(np.argmax(outputs.partial))
@@ -300,7 +302,7 @@ def _check_label(label, name):
 
 
 def ordered(y, n_positions, name):
-    """Checked segments of a list, sorted."""
+    """Check the segments of one sequence, and return them sorted by position."""
     if isinstance(y, (str, bytes)) or not isinstance(y, Sized):
         raise ValueError(
             f"{name} must be a list of (start, stop, label), got {shown(y)!r:.80}"
@@ -332,7 +334,9 @@ def ordered(y, n_positions, name):
 
 
 def labels_of_positions(y, form, lengths, partly=False):
-    """Labels or tags of all positions in a list; `OUTSIDE` outside of listed segments.
+    """Return labels or tags of all positions as a list.
+
+    Positions outside of listed segments have the label `OUTSIDE`.
 
     With `partly`, labels and tags may be None or frozensets, as in `check_labels`.
     """
@@ -349,7 +353,7 @@ def labels_of_positions(y, form, lengths, partly=False):
 
 
 def positions_of(starts, stops):
-    """All positions of segments, and the number of the segment at each position."""
+    """Return all positions of segments, and the segment's number at each position."""
     lengths = stops - starts
     segment = np.repeat(np.arange(len(starts)), lengths)
     before = np.cumsum(lengths) - lengths
@@ -357,7 +361,7 @@ def positions_of(starts, stops):
 
 
 def as_tags(segments, scheme, n_positions):
-    """Tags of all positions, as an array.
+    """Return the tags of all positions as an array.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class SegmentInputs(Sequence):
         return self.take([range(len(self))[key]])
 
     def take(self, numbers):
-        """The sequences with the given numbers, in this order."""
+        """Return the sequences with the given numbers, in the order of the numbers."""
         numbers = np.asarray(numbers, dtype=np.intp)
         if np.array_equal(numbers, np.arange(len(self))):
             return self
@@ -111,7 +111,7 @@ class SegmentInputs(Sequence):
         return 0 if self.features is None else self.features.shape[1]
 
     def bound_spans(self, n_features, observed=None):
-        """The spans in the form of `segment_sequences`, and a block of their features.
+        """Return the spans in the form of `segment_sequences`, and their features.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class SegmentInputs(Sequence):
         if features is None:
             features = sparse.csr_array((len(starts), max(n_features, 1)))
         if observed is not None:
-            # one number for each pair of positions
+            # encode each pair (start, stop) as one number
             key, observed_key = (
                 a * (offsets[-1] + 1) + b for a, b in ((starts, stops), observed)
             )
@@ -147,7 +147,7 @@ class SegmentInputs(Sequence):
             order = np.argsort(stops, kind="stable")
             features = sparse.vstack([features, blank], format="csr")[order]
             starts, stops = starts[order], stops[order]
-        # number of spans that stop at or before each position of a sequence
+        # number of spans of all sequences that stop at or before each position
         before = np.cumsum(np.bincount(stops, minlength=offsets[-1] + 1))
         which = np.repeat(np.arange(len(self)), lengths + 1)
         first = before[np.arange(len(which)) - which] - before[offsets[which]]
@@ -164,7 +164,7 @@ class SegmentInputs(Sequence):
 
 
 def _checked_spans(spans, features, n_positions, name, n_features):
-    """Checked spans of a sequence, ordered by stop, and their features."""
+    """Check a sequence's spans and their features; return both, ordered by stop."""
     spans = np.asarray(_NO_SPANS if spans is None else spans)
     if not spans.size:
         spans = _NO_SPANS

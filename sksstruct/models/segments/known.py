@@ -25,7 +25,7 @@ from sksstruct.utils.validation import LabelEncoder
 
 
 def allowed_nodes(model, X, known):
-    """Roles and labels of positions that agree with known labels.
+    """Return the roles and labels that positions may have, given known labels.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def allowed_nodes(model, X, known):
 
 
 def partial_labelings(model, outputs):
-    """Constraints from outputs with unknown labels or tags.
+    """Return the constraints from outputs in which some labels or tags are unknown.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ def partial_labelings(model, outputs):
 
 
 def _shape(model):
-    """Number of roles, and padded number of labels, of a position."""
+    """Return the number of roles, and the padded number of labels, of a position."""
     return 4 if model._has_roles else 1, padded_length(model._n_labels)
 
 
 def _number_of(model, label, name):
-    """Number of a label; the outside, if there is one, is number 0."""
+    """Return the number of a label; the outside, if there is one, has number 0."""
     number = -1
     if isinstance(label, Hashable):
         number = int(LabelEncoder(model.classes_).encode([label], default=-1)[0])
@@ -134,7 +134,7 @@ def _know_segments(model, rows, segments, name):
 
 
 def _row_of(model, label, name):
-    """Roles and labels that agree with the given tag, or label, of a position."""
+    """Return flags of the roles and labels that agree with a tag, or with a label."""
     row, roles = np.zeros(_shape(model), dtype=np.uint8), slice(None)
     if model.form_ == "labels":
         number = _number_of(model, label, name)

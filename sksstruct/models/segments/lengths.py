@@ -8,7 +8,7 @@ from scipy import sparse
 
 from sksstruct.utils._files import cut
 
-# The largest length of labels without a limit.
+# Stands for the largest length of segments of a label without a limit.
 NO_LIMIT = np.iinfo(np.int32).max
 
 
@@ -16,7 +16,10 @@ class SegmentLengths:
     """Methods of `SegmentModel` for the lengths that segments may have."""
 
     def _limits(self, name, default):
-        """Limits of the lengths of each label; first the outside, if any, with 1."""
+        """Return each label's limit of lengths, `min_length` or `max_length`.
+
+        The outside, if there is one, comes first and has the limit 1.
+        """
         given, labels = getattr(self, name), self.classes_.tolist()
         if isinstance(given, dict):
             unknown = [label for label in given if label not in labels]
@@ -59,13 +62,18 @@ class SegmentLengths:
             )
 
     def _allowed(self, size):
-        """Allowed lengths of each label in sequences of the given size, (size,
-        n_labels)."""
+        """Return flags (n_lengths, n_labels) of the lengths that labels may have.
+
+        Lengths are from 1 up to the given size of a sequence, or the largest length.
+        """
         lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
         return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
     def _at_boundary(self, size):
-        """Allowed lengths of the first and last segment, or None if all are alike."""
+        """Return the result of `_allowed` for the first and the last segment.
+
+        Returns None if `_allowed` holds for these segments, too.
+        """
         if self.boundary_lengths == "same":
             return None
         lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
@@ -85,7 +93,7 @@ class SegmentLengths:
         return bool((self.longest_ == NO_LIMIT).any())
 
     def _reach(self, sizes, spans):
-        """Largest length in each sequence that has its own row in the table.
+        """Return the largest length that has its own row of scores in each sequence.
 
         Without a limit, scores of longer segments are the score of this length plus
         scores of further positions. No longer length may be allowed or forbidden
@@ -98,7 +106,7 @@ class SegmentLengths:
         return np.minimum(sizes, most if spans is None else np.maximum(most, spans[-1]))
 
     def _rows_of_lengths(self, counts, reach):
-        """Features of the lengths of all segments, with a copy for boundaries.
+        """Return rows of features of all lengths, with a copy for boundaries.
 
         Returns the rows of all examples, and the number of rows of each example.
         """
@@ -118,12 +126,11 @@ class SegmentLengths:
         return sparse.vstack(parts, format="csr")[order], 2 * counts
 
     def _length_rows(self, counts, reach):
-        """Features of lengths, counts[i] rows for example i: 1 for the range of a
-        length.
+        """Return features of lengths, counts[i] rows for example i.
 
-        Without a limit of lengths, the last range has all longer lengths, and the last
-        feature is the number of further positions. A row beyond the reach is for one
-        further position.
+        The feature of the range that contains a length is 1. Without a limit of
+        lengths, the last range has all longer lengths, and the last feature is the
+        number of further positions. A row beyond the reach is for one further position.
         """
         limit, n_rows = self._n_single_lengths, int(counts.sum())
         before = np.repeat(np.cumsum(counts) - counts, counts)

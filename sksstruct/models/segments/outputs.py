@@ -45,7 +45,7 @@ class SegmentOutputs:
         return self._labelings(segments, lengths, name, np.zeros(1, dtype=int))[0]
 
     def _numbers_of(self, segments, name):
-        """Numbers of the labels of segments; the outside, if any, has number 0."""
+        """Return the label numbers of segments; the outside, if any, has number 0."""
         index = LabelEncoder(self.classes_)
         numbers = index.encode(segments.labels, default=-1)
         if (numbers[segments.numbers] < 0).any():
@@ -54,7 +54,7 @@ class SegmentOutputs:
         return numbers[segments.numbers] + self.outside_
 
     def _labelings(self, segments, lengths, name, sequences):
-        """Labelings as the integers of `SegmentSequences`."""
+        """Return the labelings of segments as the integers of `SegmentSequences`."""
         numbers = self._numbers_of(segments, name)
         out = np.zeros(int(np.sum(lengths)), dtype=np.int32)
         positions, segment = positions_of(segments.starts, segments.stops)
@@ -86,7 +86,11 @@ class SegmentOutputs:
         return y
 
     def _segments_of(self, labelings):
-        """Segments of consecutive labelings as integers, including the outside."""
+        """Return starts, stops and label numbers of the segments of labelings.
+
+        The labelings are the integers of consecutive sequences; positions outside are
+        segments, too.
+        """
         starts = np.flatnonzero(labelings >= 0)
         stops = np.append(starts[1:], len(labelings))
         return starts, stops, labelings[starts]
@@ -118,7 +122,7 @@ class SegmentOutputs:
         return self._shown_all(x, labeling, np.array([0, len(labeling)]))[0]
 
     def _blank(self):
-        """The output of a sequence without positions."""
+        """Return the output of a sequence without positions."""
         return self._shown(None, np.empty(0, dtype=np.int32))
 
     # ---- losses ----
@@ -133,7 +137,7 @@ class SegmentOutputs:
         return self._loss_of(y, y_hat, self._input(x, "x").packed.offsets[-1])
 
     def _loss_of(self, y, y_hat, size):
-        """Loss of an output for a sequence of `size` positions.
+        """Return the loss of the output y_hat for a sequence of `size` positions.
 
         Unknown labels of y have no loss, whatever was predicted.
         """
@@ -178,7 +182,10 @@ class SegmentOutputs:
         return super()._score(X, y, predicted, sample_weight)
 
     def _places(self, segments, n_positions):
-        """For each position its label, and with roles its place in the segment."""
+        """Return for each position its label, and with roles its role in the segment.
+
+        The role is (whether the position is first, whether it is last).
+        """
         out = [None] * n_positions
         for start, stop, label in segments:
             for t in range(start, stop):
@@ -187,7 +194,7 @@ class SegmentOutputs:
         return out
 
     def _costs_of(self, places):
-        """Costs of missing the labels of positions, given the result of `_places`."""
+        """Return the cost of an error at each position, for the result of `_places`."""
         names = [None] * self.outside_ + self.classes_.tolist()
         costs = dict(zip(names, self.costs_.tolist(), strict=True))
         return [costs.get(place and place[0], 1.0) for place in places]
@@ -204,7 +211,7 @@ class SegmentOutputs:
 
 
 def in_places(numbers, values, blank):
-    """A copy of the list `blank`, with the given values at the given numbers."""
+    """Return a copy of the list `blank`, with values[k] at the index numbers[k]."""
     out = list(blank)
     for i, value in zip(numbers, values, strict=True):
         out[i] = value
@@ -212,14 +219,17 @@ def in_places(numbers, values, blank):
 
 
 def _pieces(start, stop, longest):
-    """Bounds of segments of at most `longest` positions, as even as possible."""
+    """Return the bounds of pieces of a segment, each of at most `longest` positions.
+
+    The lengths of the pieces differ by at most one.
+    """
     n_pieces = -(-(stop - start) // longest)
     places = start + (stop - start) * np.arange(n_pieces + 1) // n_pieces
     return itertools.pairwise(places.tolist())
 
 
 def _segmentations(n_positions, allowed, at_boundary, first=True):
-    """All labelings of `n_positions` positions, as integers.
+    """Yield all labelings of `n_positions` positions, as lists of integers.
 
     `at_boundary` has the allowed lengths of the first and the last segment; None:
     the lengths in `allowed`.

@@ -160,7 +160,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     _task_losses = (PositionLoss, WrongSegments)
     _loss_parameters = ("class_weight",)
     _class_weight_note = "has its own: pass SegmentModel(class_weight=...)"
-    # rules for the attributes that parts learn and `_settle` reads
+    # rules that combine the attributes of all parts, before `_settle` reads them
     _from_parts = {
         "n_span_features_": "max",
         "entries_": "labels",
@@ -192,7 +192,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return super()._part(*self._without_empty(X, y, sample_weight))
 
     def _without_empty(self, X, y, sample_weight):
-        """The examples with positions; other examples have no effect on training."""
+        """Return the examples with positions: empty ones have no effect on training."""
         X, y = self._pairs(X, y)
         numbers = np.flatnonzero(X.packed.lengths)
         if not len(numbers):
@@ -249,7 +249,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         self._forget()
         self._learn_attributes(X, y, weight)
         self._settle()
-        self._warn_of_cuts(y, 10)  # past fit and its decorator
+        self._warn_of_cuts(y, 10)  # the warning points to the caller of fit
         return self._at_scale(X), self._outputs(X, y)
 
     def _learn_from_part(self, X, y, weight):
@@ -292,7 +292,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         self.entries_ = None
         if entries is not None:
             self.entries_ = LabelEncoder.from_labels(entries).classes_
-        # a part may have only positions outside
+        # in a part of the data, all positions may be outside of segments
         form = "tags" if entries == ["O"] else form_of(entries)
         segments = y.segments(form)
         longest = np.zeros(len(segments.labels), dtype=np.intp)
@@ -364,7 +364,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
 
     @property
     def auto_alpha(self) -> float:  # type: ignore[override]
-        # as in `ChainModel`
+        # with the likelihood, alpha is as in `ChainModel`
         if self.is_likelihood:
             return 2.0 * LIKELIHOOD_C2 / self._total
         # The hinge alpha of chains, which is larger for few long series, has cost up to
@@ -409,7 +409,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         ]
         if spans is not None:
             blocks.append((spans[0], spans[3], ld, False))
-        # a block that all sequences share
+        # transitions, first and last labels: a block that all sequences share
         blocks.append((np.ones((n, 1)), each, (n_labels + 2) * ld, False))
         structure = segment_sequences(
             sizes,
@@ -431,7 +431,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return BoundTable(blocks, structure, example_weights, self._names_of)
 
     def _names_of(self, blocks, others):
-        """Names of the weights, without padding."""
+        """Return the named blocks of weights, without padding."""
         n, ld = self._n_labels, padded_length(self._n_labels)
 
         def cut(array):
@@ -455,7 +455,10 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return named
 
     def _marginals_of(self, structure, i, means):
-        """Probability of each label at each position; the outside comes first."""
+        """Return the probability of each label at each position of example i.
+
+        The outside, if there is one, is the first label.
+        """
         n_roles, ld = structure.n_roles, structure.ld
         nodes = means[: structure.sizes[i] * n_roles * ld].reshape(-1, n_roles, ld)
         return nodes.sum(axis=1)[:, : structure.n_labels]
@@ -469,7 +472,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         return self._bound(X, y, None, known=known), weights
 
     def _with_positions(self, X, known=None):
-        """Sequences with positions, their numbers, and their known labels."""
+        """Return the sequences with positions, their numbers and their known labels."""
         X = X[0] if isinstance(X, list) else X
         numbers = np.flatnonzero(X.packed.lengths)
         if known is not None:
@@ -520,7 +523,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     def predict_segments(
         self, X: Examples, w: np.ndarray, known: list | None = None
     ) -> list[list[tuple[int, int, Any, float]]]:
-        """Best segments of each input, with their probabilities.
+        """Return the best segments of each input, with their probabilities.
 
         Parameters
         ----------

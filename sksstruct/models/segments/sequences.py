@@ -25,13 +25,13 @@ def segment_sequences(
     spans,
     known=None,
 ):
-    """The structure of segmentations of sequences.
+    """Return the structure of segmentations of sequences.
 
     Parameters
     ----------
     sizes, y_true, max_keys : objects
         As in `Structure`: an integer for each position; at most four keys for each
-        position, and two more.
+        position, and one more.
     n_labels : int
         Number of labels.
     with_roles : bool
@@ -77,7 +77,7 @@ def segment_sequences(
     longest[:n_labels] = (allowed * lengths).max(axis=0)
 
     def scores(allowed):
-        """Scores: zero for allowed entries, -inf for other entries and padding."""
+        """Return scores: zero for allowed entries, -inf for others and for padding."""
         if allowed is None:
             return None
         out = np.full((*allowed.shape[:-1], ld), -np.inf)
