@@ -820,8 +820,8 @@ cdef class BoundChain(BoundModel):
         self, const ChainScratch* ws, Py_ssize_t size, const int32_t* z,
         const int32_t* y_true
     ) noexcept nogil:
-        """Return the inner product of the features of mu(z) - mu(y_true) and those of
-        the change in `ws`, from `delta` and the cells.
+        """Return the inner product of the features of mu(z) - mu(y_true) and of the
+        change in `ws`, given the products of this change in `delta` and in the cells.
         """
         cdef Py_ssize_t ld = self.ld, t
         cdef const double* row = ws.delta

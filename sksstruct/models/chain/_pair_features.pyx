@@ -124,7 +124,7 @@ cdef class PairFeatures:
                           double* tables) noexcept nogil:
         """Write the table of transitions of each pair of neighbors to `tables`."""
         cdef Py_ssize_t t
-        # forbidden transitions keep -inf, as any finite score may be added
+        # forbidden transitions stay -inf, whatever finite scores are added
         for t in range(1, size):
             memcpy(tables, shared, self._step * sizeof(double))
             self.add_scores(first + t, weights, tables)

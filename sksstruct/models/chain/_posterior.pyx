@@ -202,10 +202,11 @@ cdef double entropy_of(Py_ssize_t n_labels, const double* shares) noexcept nogil
 def write_marginals(BoundChain chain, Workspace workspace, double temperature,
                     Py_ssize_t start, Py_ssize_t stop, double[:, ::1] nodes,
                     double[::1] log_partition, double[::1] entropies=None):
-    """Write node marginals of sequences start <= i < stop, and perhaps entropies.
+    """Write node marginals, log-partitions and, if asked for, entropies of sequences.
 
-    Row t of nodes (n_positions, ld) is a position, sequence after sequence.
-    log_partition is -inf if all labelings of a sequence are forbidden.
+    The sequences are start <= i < stop. Row t of nodes (n_positions, ld) is a position,
+    sequence after sequence. log_partition is -inf if all labelings of a sequence are
+    forbidden.
     """
     cdef Posterior posterior = Posterior(chain, workspace, temperature)
     cdef bint wants_entropies = entropies is not None
@@ -281,7 +282,7 @@ def write_spans(
     """Write the probability of each span of sequences start <= i < stop.
 
     Sequence i has the spans first[i]:first[i + 1], rows (start, stop, kind). kinds
-    (n_labels,) are -1 for labels outside of spans; begins[a, b] says whether a span
+    (n_labels,) are -1 for labels outside of spans; begins[a, b] is whether a span
     begins with b after a.
     """
     cdef Posterior posterior = Posterior(chain, workspace, temperature)

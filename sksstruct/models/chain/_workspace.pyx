@@ -54,7 +54,7 @@ cdef class ChainWorkspace(Workspace):
     def read(self, w):
         cdef Py_ssize_t tail = self._n_features * self._ld
         Workspace.read(self, w)
-        # flat weights hold all parts
+        # flat weights hold the emission rows, the tail, and the weights after the tail
         self._scratch.emission = self.w
         self._read_tail(
             self.w + tail, self.w + tail + (TRANSITIONS + self._n_labels) * self._ld)

@@ -146,7 +146,7 @@ class FittedChain:
         )
 
     def decode(self):
-        """Return numbers of the best labels, flat, and scores of the labelings."""
+        """Return the best labels of all positions as numbers, and labelings' scores."""
         codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
         scores = np.empty(len(self._numbers))
         # work: number of operations of products with the weights, and of Viterbi

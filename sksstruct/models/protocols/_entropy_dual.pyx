@@ -58,7 +58,7 @@ cdef inline float rounded(double value) noexcept nogil:
 
 
 def n_kept(model):
-    """Return the number of natural parameters of a model whose means can be stored."""
+    """Return for how many natural parameters of a model means can be stored."""
     size = model.entropy_dual_size
     if model.on_disk:
         return size

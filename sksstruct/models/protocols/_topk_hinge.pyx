@@ -196,7 +196,8 @@ cdef class TopKHinge(SmoothLoss):
         cdef double weight = self.model._example_weights[i], loss
         cdef Py_ssize_t rank
         self._store_anchor(i)
-        # exact if all labelings were found, or if labelings beyond k would get no share
+        # f_i is exact if all labelings were found, or if the last of k labelings has no
+        # share, so that labelings beyond k would have no share either
         self._exact[i] = mixture.n_found < self.k or mixture.least == 0.0
         self.model.y_true(i, &self._observed[0])
         # the potentials that `best_labelings` loaded are still valid

@@ -22,7 +22,7 @@ cdef class PythonModel(BoundModel):
     # ---- potentials and labelings ----
 
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
-        # nothing to prepare: the model's methods read the weights
+        # potentials need no preparation: the model's methods read the weights
         return 0
 
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,

@@ -201,8 +201,8 @@ class BoundPython(PythonModel):
             )
         # bytes of indices and values, and of the objects around them
         size = 16 * len(values) + 200
-        # if the memory is used up, all vectors are dropped, as nothing tells which of
-        # them will be used again
+        # if the memory is used up, all vectors are dropped: which vectors will be used
+        # again is unknown
         if self._bytes + size > KEPT:
             self._features.clear()
             self._bytes = 0

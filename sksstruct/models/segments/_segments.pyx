@@ -85,7 +85,8 @@ cdef class SegmentSequences(Structure):
     cdef const double* _at_boundary
     cdef const int32_t* _longest
     cdef const int8_t* _counted
-    # cost of an error in each example; its factor at positions, by their observed label
+    # for each example, the cost of an error; for each label, the factor of this cost at
+    # positions with this observed label
     cdef const double* _costs
     cdef const double* _label_costs
     cdef bint _has_spans
@@ -102,7 +103,7 @@ cdef class SegmentSequences(Structure):
         self.max_length, self.reads_shared = len(arrays.forbidden), True
         self.repeats, self.by_segment = arrays.repeats, arrays.counted is not None
         # without roles, a run of a label that may follow itself has many segmentations,
-        # which the entries of nodes do not tell apart
+        # for which the entries of nodes are the same
         self.first_block_decides = self.n_roles == 4 or not self.repeats
         self._copied = (2 * self.max_length + self.n_labels + 3) * self.ld
         self._forbidden = const_doubles(arrays.forbidden)
@@ -151,7 +152,7 @@ cdef class SegmentSequences(Structure):
         return self._spans_of[i + 1] - self._spans_of[i] if self._has_spans else 0
 
     cdef Segments _empty(self, Py_ssize_t size, Py_ssize_t reach) noexcept nogil:
-        """Return potentials of the given size and reach, without addresses."""
+        """Return potentials of given size and reach, without addresses of scores."""
         cdef Segments out
         cdef Py_ssize_t role
         memset(&out, 0, sizeof(Segments))
