@@ -145,8 +145,8 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracles(self):
-        # the duals of "projection" and "factors" have means of labels and of pairs of
-        # labels, and losses of single labels only
+        # the oracles "projection" and "factors" support neither triples of labels nor
+        # losses of pairs of labels
         if self.triple_support is not None or self._costs_pairs:
             return ORACLES[:3]
         # dual decomposition needs one table of transitions for all positions
@@ -820,8 +820,10 @@ cdef class BoundChain(BoundModel):
         self, const ChainScratch* ws, Py_ssize_t size, const int32_t* z,
         const int32_t* y_true
     ) noexcept nogil:
-        """Return the inner product of the features of mu(z) - mu(y_true) and of the
-        change in `ws`, given the products of this change in `delta` and in the cells.
+        """Return the inner product of the features of mu(z) - mu(y_true) and of d.
+
+        `delta` is the product of the Gram matrix and the node part of d, as
+        `_multiply_gram` writes it; the cells of the change in `ws` are the edge part.
         """
         cdef Py_ssize_t ld = self.ld, t
         cdef const double* row = ws.delta

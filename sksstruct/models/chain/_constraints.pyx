@@ -65,7 +65,8 @@ cdef class ChainConstraints:
         cdef Py_ssize_t t, label
         cdef const unsigned char* row
         if self.mask != NULL:
-            # at the only position of a sequence of length one, both rows are added
+            # at the only position of a sequence of length one, the rows of first and of
+            # last labels are both added
             sks_axpy(self._ld, 1.0, self.mask + FIRST * self._ld, theta)
             sks_axpy(self._ld, 1.0, self.mask + LAST * self._ld,
                      theta + (size - 1) * self._ld)

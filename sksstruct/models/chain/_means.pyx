@@ -117,8 +117,8 @@ cdef class ChainMeans:
         cdef Py_ssize_t size = self._chain._sizes[i]
         for entry in range((size - 1) * self._step):
             ws.tables[entry] *= factor
-        # set even if a sequence of one position has no table, so that the address is
-        # valid
+        # `scores` is set even if a sequence of one position has no table, so that the
+        # address is valid
         self.tables[0].scores = ws.tables
         if exponentials:
             for entry in range(self._step):

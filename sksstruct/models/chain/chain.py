@@ -370,7 +370,7 @@ all_possible_transitions, all_possible_triples, class_weight
     def auto_alpha(self):
         # constants from cross-validation, see the user guide
         if self.is_likelihood:
-            # as in CRFsuite, the penalty of the sum of the losses is independent of n
+            # as in CRFsuite, whose penalty of the sum of the losses is independent of n
             return 2.0 * LIKELIHOOD_C2 / self.n_seen_
         if self.loss_normalization is None:
             return HINGE_ALPHA

@@ -78,7 +78,7 @@ cdef class Cliques:
         return float((self.factors[:self.n_cliques] ** 2).max(initial=0.0))
 
     def signature(self):
-        """Return bytes that two `Cliques` share if a state of one fits the other."""
+        """Return bytes that are equal if a saved state of other cliques fits these."""
         return (self.first_clique.tobytes(), self.first_node.tobytes(),
                 self.scopes.tobytes(), self.first_weight.tobytes())
 
