@@ -2,10 +2,10 @@
 
 In reading order: `_feature_rows.pyx` (rows, and their products with weights),
 `_blocks.pyx` (layout of the weights), `_structure.pyx` (labelings and oracles on
-tables), `_table.pyx` (the bound model, which joins both). Features times weights make
-`_table.pyx` (the bound model, which joins both). Features times weights make
-an example's tables, an oracle of the structure picks entries, and a change of entries
-(`_change.pyx`, norms by `_gram.pyx`) is scattered to the weights. Further files:
-`_smooth.pyx` and `_entropy_dual.pyx` (smooth losses and their duals), `_columns.pyx`
-(gradients), `_row_factors.pyx` (factors) and `completion.py` (partial labelings).
+tables), `_table.pyx` (the bound model, which joins weights and structure). The products
+of features and weights are an example's tables. An oracle of the structure picks
+entries of the tables, and `_change.pyx` adds the image of a change of entries to the
+weights, with norms from `_gram.pyx`. Further files: `_smooth.pyx` and
+`_entropy_dual.pyx` (smooth losses and their duals), `_columns.pyx` (gradients),
+`_row_factors.pyx` (factors) and `completion.py` (partial labelings).
 """

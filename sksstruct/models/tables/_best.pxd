@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t
 
-# The k best of many items, in descending order; among ties, earlier items first.
+# A list of the k items of highest value, in descending order of value. Among items of
+# equal value, the one that was inserted first is first.
 
 
 cdef inline Py_ssize_t keep_best(Py_ssize_t count, Py_ssize_t k, double value,

@@ -7,12 +7,12 @@ from sksstruct.models.tables._feature_rows cimport FeatureRows
 cdef struct Block:
     # a matrix of weights, and the rows of features that it multiplies
     Py_ssize_t n_features, n_columns, ld
-    # place of the first weight among the flat weights
+    # index of the block's first weight in the vector of flat weights
     Py_ssize_t first_weight
     bint has_bias
     # example i has rows offsets[i] to offsets[i + 1] - 1
     const Py_ssize_t* offsets
-    # the `FeatureRows`, which the layout keeps alive
+    # the `FeatureRows` object of the rows, which `WeightBlocks` keeps alive
     void* rows
 
 
@@ -30,7 +30,8 @@ cdef class WeightBlocks:
     cdef readonly object table_sizes
     cdef readonly list shapes
     cdef Block* blocks
-    # for each example its only feature in the shared block; NULL if all are one
+    # for each example the value of its only feature in the shared block; NULL if all of
+    # these values are one
     cdef const double* factors
     # a bias of zeros, for blocks without bias
     cdef const double* _zeros

@@ -31,13 +31,15 @@ from sksstruct.utils.packed import PackedSequences
 
 
 def block_ld(n_columns):
-    """Return the length of a row of weights."""
+    """Return ld, the length of a row of n_columns weights with its padding."""
     # no padding, which would make a single column four times as large
     return 1 if n_columns == 1 else padded_length(n_columns)
 
 
 def is_shared(rows, offsets, has_bias):
-    """Return whether every example has one row, of one feature, and no bias."""
+    """Return whether a block may be shared: one row of one feature for every example,
+    and no bias.
+    """
     return (isinstance(rows, np.ndarray) and rows.shape[1] == 1 and not has_bias
             and len(rows) == len(offsets) - 1 and bool((np.diff(offsets) == 1).all()))
 
@@ -120,8 +122,8 @@ cdef class WeightBlocks:
         free(self.blocks)
 
     def _common_row(self):
-        """Return the largest `row_size` that divides the rows and offsets of all
-        blocks.
+        """Return the largest `row_size` that divides the length of the rows and the
+        first weight of every block.
         """
         cdef Py_ssize_t number, size = 0
         cdef Block* block
@@ -163,7 +165,9 @@ cdef class WeightBlocks:
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
     cdef Py_ssize_t rows_end(self, Py_ssize_t i) noexcept nogil:
-        """Return the end of the tables of rows: keys from this one on are cells."""
+        """Return the number of entries in an example's tables of rows: keys from this
+        number on belong to cells.
+        """
         cdef Py_ssize_t number, end = 0
         for number in range(self.n_row_blocks):
             end += self.blocks[number].ld * n_rows_of(&self.blocks[number], i)
@@ -241,7 +245,7 @@ cdef class WeightBlocks:
             if block.has_bias:
                 catch_up_some(weights, size, block.first_weight
                               + block.n_features * block.ld, block.ld)
-        # all cells: only the structure knows which of them the example reads
+        # all cells, as only the structure can tell which of them the example reads
         catch_up_some(weights, size, self.first_cell, self.n_cells)
 
 

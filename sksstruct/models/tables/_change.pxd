@@ -8,38 +8,44 @@ from sksstruct.models.tables._gram cimport GramMatrices
 
 
 cdef struct RowChange:
-    # rows in which d may be nonzero, counted from the example's first row in the block;
-    # flags of the rows that `_list_rows` has listed; number of rows
+    # list of the rows of a block in which d may be nonzero, counted from the example's
+    # first row in the block
     int32_t* rows
+    # for each row of the example, 1 if `_list_rows` has added the row to the list
     char* listed
+    # length of the list
     Py_ssize_t count
 
 
 cdef struct Change:
-    # d: change of the entries of the tables of rows
+    # change of the mean parameters: a number for each entry of the tables of rows
     double* d
-    # keys written since the last scan, each once; without keys of the first block if a
-    # scan searches all of its rows
+    # list of the keys (indices into d) that were written since the last scan, each
+    # once, and a flag for each key, 1 if it is in the list; if a scan searches all rows
+    # of the first block, the keys of this block are not listed
     int32_t* keys
     char* key_listed
     Py_ssize_t n_keys
-    # for each block the rows that a scan has found
+    # for each block the rows that a scan has found; whether d was scanned since the
+    # last write
     RowChange* blocks
     bint scanned
-    # change of the cells, and the list of changed cells, each once
+    # change of each cell (a weight of the shared block or beyond the blocks), the list
+    # of the changed cells, each once, and a flag for each cell, 1 if it is in the list
     double* cells
     int32_t* changed_cells
     char* cell_listed
     Py_ssize_t n_changed_cells
-    # scratch: sum of the rows of d, a spread row of features, F^T d of a block
+    # scratch: the sum of the rows of d in a block, a row of features as a dense vector,
+    # and F^T d of a block
     double* bias
     double* spread
     double* product
 
 
 cdef struct Extents:
-    # keys from `dense` on are listed when they are written; keys from `rows` on are
-    # cells
+    # keys from `dense` on are listed when they are written; keys from `rows` on belong
+    # to cells
     Py_ssize_t dense, rows
     # feature of the shared block in the example, which multiplies changes of its cells
     double factor
@@ -126,10 +132,11 @@ cdef inline void set_mean(
     Change* change, Py_ssize_t ld, Py_ssize_t rows_end, double tiny, Py_ssize_t n_keys,
     const int32_t* keys, const double* values, double coef
 ) noexcept nogil:
-    """Set an empty change to coef times a mean, and list its rows and cells.
+    """Set a change of zero to coef times sparse mean parameters; list rows and cells.
 
-    The layout has one block of rows, and a scan would search all of them. Keys ascend;
-    keys from `rows_end` on are cells.
+    The layout must have one block that is not shared, and the example must be one for
+    which a scan searches all rows of this block. Keys ascend; keys from `rows_end` on
+    belong to cells.
     """
     cdef double* d = change.d
     cdef double* cells = change.cells - rows_end
@@ -139,8 +146,8 @@ cdef inline void set_mean(
     cdef Py_ssize_t n_rows = 0, n_cells = 0, k = 0, row, last = -1
     cdef double rows_of_key = 1.0 / ld, value
     cdef bint changes
-    # Without branches, which the processor would mispredict: a row that is not listed
-    # is written after the list's end, where the next row overwrites it.
+    # The loop has no branches, which the processor would mispredict: a row that must
+    # not be listed is written after the list's end, where the next row overwrites it.
     while k < n_keys and keys[k] < rows_end:
         value = without_rounding(coef * values[k], tiny)
         changes = value != 0.0

@@ -60,7 +60,8 @@ cdef inline void touch_entries(const Block* block, const RowEntries* entries,
                                Weights weights) noexcept nogil:
     """Mark the weights of the features of a row as changed."""
     cdef Py_ssize_t entry, ld = block.ld, first = block.first_weight // ld
-    # usually rows of the block are rows of `weights`: mark them without calls
+    # in the usual case, where one mark of `weights` covers exactly one row of the
+    # block, the marks are set without calls
     cdef bint marks = (not weights._truncates and weights._width == <size_t> ld
                        and block.first_weight % ld == 0)
     for entry in range(entries.count):
@@ -72,7 +73,7 @@ cdef inline void touch_entries(const Block* block, const RowEntries* entries,
 
 
 cdef class Changes:
-    """The image of changes in the weights of a layout.
+    """Norms |A_i^T d| of changes d of mean parameters, and their addition to weights.
 
     Parameters
     ----------
@@ -132,12 +133,14 @@ cdef class Changes:
         change.cell_listed = workspace.flags(self._layout.n_cells)
         change.bias = workspace.zeros(most)
         change.spread = workspace.zeros(features + 1)
-        # long enough for F^T d of each block in which some example keeps no matrix
+        # long enough for F^T d of each block in which some example keeps no Gram matrix
         change.product = workspace.zeros(self.grams.longest_product())
         return 0
 
     cdef Extents extents(self, Py_ssize_t i) noexcept nogil:
-        """Return the `Extents` of an example."""
+        """Return the first key of an example that writes list, and its first key of a
+        cell, as `Extents`.
+        """
         cdef Extents out
         cdef Block* block = self._layout.blocks
         cdef Py_ssize_t n_rows = n_rows_of(block, i)
@@ -147,7 +150,9 @@ cdef class Changes:
         return out
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        """Prefetch pointers to rows and matrices or, if `soon`, rows and matrices."""
+        """Prefetch the pointers to an example's rows of features and Gram matrices or,
+        if `soon`, the rows and the matrices themselves.
+        """
         cdef Py_ssize_t number
         cdef Block* block
         for number in range(self._layout.n_row_blocks):
@@ -259,8 +264,8 @@ cdef class Changes:
 
     cdef void _form_product(self, Change* change, Py_ssize_t number, Py_ssize_t i,
                             const double* d) noexcept nogil:
-        """Write F_i^T d of a block to `product`, which is zero, and sum d's rows to
-        `bias`.
+        """Write F_i^T d of a block to `product`, which must be zero, and the sum of the
+        rows of d to `bias`.
         """
         cdef Block* block = &self._layout.blocks[number]
         cdef RowChange* rows = &change.blocks[number]
@@ -309,7 +314,7 @@ cdef class Changes:
             ld, weights = block.ld, out + block.first_weight
             if rows.count:
                 scatter_rows(block, rows, i, scale, d, weights)
-            # without a bias the sum of the rows is not written
+            # the bias, if there is one, changes by the sum of the rows of d
             for k in range(rows.count if block.has_bias else 0):
                 add_row(ld, scale, d + rows.rows[k] * ld,
                         weights + block.n_features * ld)

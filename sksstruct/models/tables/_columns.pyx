@@ -26,7 +26,7 @@ BATCH = 1024
 
 
 def transposed(rows):
-    """Return the transpose of any rows of features, with a method `product`."""
+    """Return an object for the transpose of dense, sparse or mixed rows of features."""
     if isinstance(rows, MixedRows):
         return MixedColumns(rows)
     return FeatureColumns(rows) if sparse.issparse(rows) else DenseColumns(rows)
@@ -107,7 +107,7 @@ cdef class FeatureColumns:
             self.values = values
 
     def product(self, differences, out, n_jobs=None):
-        """Write F' D.
+        """Write F' D: for each feature, the sum of its values times the rows of D.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ cdef class FeatureColumns:
 
     def _write(self, Py_ssize_t first, Py_ssize_t last,
                const double[:, ::1] differences, double[:, ::1] out):
-        """Write the rows of features first <= feature < last."""
+        """Write the rows of F' D for features first <= feature < last."""
         cdef Py_ssize_t feature, begin, count, ld = out.shape[1]
         # the kernels add a bias to the products: zeros
         cdef double[::1] zeros = aligned_zeros(ld)

@@ -27,7 +27,7 @@ cdef class TableEntropyDual(EntropyDual):
     """
 
     cdef BoundTable _table
-    # for the loaded example: tables of the loss alone, and its constant part
+    # loss of the loaded example: its tables, without scores, and its constant part
     cdef double[::1] _loss_table
     cdef double _loss_constant
 

@@ -3,8 +3,9 @@ from libc.stdint cimport int32_t, int64_t
 
 
 cdef struct RowEntries:
-    # entries of a row: their number; the place of the first value; their features, NULL
-    # for dense rows
+    # The stored entries of a row of features: their number, the index of the first
+    # value among all values, and the feature of each entry. `index` is NULL if entry k
+    # is feature k, as in dense rows.
     Py_ssize_t count, first
     const int32_t* index
 
@@ -20,22 +21,24 @@ cdef inline Py_ssize_t feature_at(const int32_t* index,
 @cython.final
 cdef class FeatureRows:
     cdef readonly Py_ssize_t n_features
-    # whether rows are CSR; values are float32; all values are one, so that none is
-    # read; there are dense columns beside sparse ones
+    # In this order: whether rows are CSR, whether values are float32, whether all
+    # values are one, so that none is read, and whether dense columns are beside sparse
+    # ones.
     cdef bint sparse, single, unit, mixed
     # factor of all values, in every product
     cdef double scale
     # values, in `values32` if the features are float32, else in `values64`
     cdef const float* values32
     cdef const double* values64
-    # NULL for dense rows
+    # feature of each stored entry of CSR rows; NULL for dense rows
     cdef const int32_t* indices
     # row pointers, 64-bit or 32-bit as given; the other address is NULL
     cdef const int64_t* indptr
     cdef const int32_t* indptr32
-    # rows of the dense columns beside sparse ones, or None; if this object is such a
-    # `beside`, the numbers of its columns, else NULL
+    # rows of the dense columns beside sparse ones, or None
     cdef FeatureRows beside
+    # the feature of each column if this object is the `beside` of another one, else
+    # NULL
     cdef const int32_t* columns
     # arrays that the pointers point into
     cdef readonly object owned
@@ -44,8 +47,8 @@ cdef class FeatureRows:
     cdef const float* floats(self, RowEntries row) noexcept nogil
     cdef const double* doubles(self, RowEntries row) noexcept nogil
     cdef Py_ssize_t begin(self, Py_ssize_t position) noexcept nogil
-    # entries of a row without the columns of `beside`; and these columns, which are in
-    # all rows
+    # `row` returns the entries of a row without the columns of `beside`; `shared`
+    # returns these columns, which all rows have
     cdef RowEntries row(self, Py_ssize_t position) noexcept nogil
     cdef RowEntries shared(self) noexcept nogil
     cdef Py_ssize_t count(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil

@@ -66,7 +66,8 @@ def stored_arrays(rows, as_given=False):
     values, indices = rows.data, np.ascontiguousarray(rows.indices, np.int32)
     if not len(values):
         values, indices = np.zeros(1, values.dtype), np.zeros(1, dtype=np.int32)
-    # scipy chooses the type by size; kernels need a type that they know
+    # scipy chooses the integer type of indptr by size; kernels are compiled for one
+    # type
     pointers = np.int32 if as_given and rows.indptr.itemsize == 4 else np.int64
     return values, indices, np.ascontiguousarray(rows.indptr, pointers)
 
@@ -74,7 +75,8 @@ def stored_arrays(rows, as_given=False):
 def all_ones(values, size=1 << 16):
     """Return whether all values are one.
 
-    Reads the values in parts, as other values usually occur early.
+    Reads the values in parts: if any value is not one, this usually shows in the first
+    part.
     """
     return all((values[first:first + size] == 1).all()
                for first in range(0, len(values), size))
@@ -158,7 +160,7 @@ cdef class FeatureRows:
         return self.indptr[position]
 
     cdef RowEntries row(self, Py_ssize_t position) noexcept nogil:
-        """Return the entries of a position."""
+        """Return the stored entries of a row, without the columns of `beside`."""
         cdef RowEntries row
         if self.sparse:
             row.first = self.begin(position)
@@ -171,7 +173,7 @@ cdef class FeatureRows:
         return row
 
     cdef RowEntries shared(self) noexcept nogil:
-        """Return the columns of `beside`, which are in all rows; else no entries."""
+        """Return the columns of `beside`, which all rows have, or no entries."""
         cdef RowEntries row
         row.first = row.count = 0
         row.index = NULL
@@ -189,7 +191,7 @@ cdef class FeatureRows:
         return (last - first) * self.n_features
 
     cdef Py_ssize_t n_bytes(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """Return the size in bytes of positions first <= position < last."""
+        """Return the bytes of the entries of positions first <= position < last."""
         cdef Py_ssize_t width = (4 if self.single else 8) + 4 * self.sparse
         cdef Py_ssize_t beside = 0, count = self.count(first, last)
         if self.mixed:
@@ -319,7 +321,7 @@ cdef class FeatureRows:
     cdef void scatter_rows(self, Py_ssize_t first, Py_ssize_t count,
                            const int32_t* rows, double step, const double* change,
                            Py_ssize_t ld, double* weights) noexcept nogil:
-        """weights += step times the products of rows and changes of their scores
+        """weights += step times the outer products of rows and changes of their scores
 
         `rows` are counted from position `first`.
         """
@@ -340,7 +342,7 @@ cdef class FeatureRows:
 
     cdef double column_score(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t step) noexcept nogil:
-        """Return the row times the weights of a label."""
+        """Return the inner product of a row and the weights of one label."""
         cdef RowEntries row = self.row(position)
         cdef const float* values32 = self.floats(row)
         cdef const double* values64 = self.doubles(row)
@@ -366,7 +368,7 @@ cdef class FeatureRows:
 
     cdef void add_to_column(self, Py_ssize_t position, double change, double* weights,
                             Py_ssize_t step) noexcept nogil:
-        """Add a change times the row to the weights of a label."""
+        """Add a change times the row to the weights of one label."""
         cdef RowEntries row = self.row(position)
         cdef double scale = change * self.scale
         cdef const float* values32 = self.floats(row)

@@ -10,7 +10,8 @@ cdef class GramMatrices:
     cdef WeightBlocks _layout
     cdef Py_ssize_t _n_examples, _max_rows
     cdef bint _needed
-    # for each block and example the address of its matrix, NULL until first looked up
+    # for each block and example the address of its matrix, NULL until first looked up;
+    # for an example of one row the only entry of its matrix in place of an address
     cdef double*** _matrices
     cdef Arena _arena
 

@@ -33,7 +33,7 @@ cdef double square_of(const Block* block, Py_ssize_t i,
 
 
 cdef class GramMatrices:
-    """The matrices of all examples, for each block that is not shared.
+    """The Gram matrices of all examples, for each block that is not shared.
 
     Parameters
     ----------
@@ -73,7 +73,9 @@ cdef class GramMatrices:
         free(self._matrices)
 
     def longest_product(self):
-        """Return the size of the largest block with an example that keeps no matrix."""
+        """Return the number of weights, without the bias, in the largest block in which
+        some example keeps no Gram matrix.
+        """
         cdef Py_ssize_t number, i, most = 0
         cdef Block* block
         for number in range(self._layout.n_row_blocks):
@@ -86,7 +88,7 @@ cdef class GramMatrices:
         return most
 
     cdef bint fits(self, Py_ssize_t number, Py_ssize_t i) noexcept nogil:
-        """Return whether the matrix of an example is kept."""
+        """Return whether the Gram matrix of an example in a block is kept."""
         cdef Block* block = &self._layout.blocks[number]
         cdef Py_ssize_t first = block.offsets[i], size = n_rows_of(block, i)
         if not self._needed and size * size > WIDEST * (
@@ -98,10 +100,10 @@ cdef class GramMatrices:
 
     cdef int find(self, Py_ssize_t number, Py_ssize_t i, double* spread,
                   const double** matrix) except -1 nogil:
-        """Look up the matrix of an example, (size, size); NULL if none is kept.
+        """Find or compute the Gram matrix of an example, (size, size), in a block.
 
         `spread` (n_features + 1) must be zero, and is zero again afterwards. Returns
-        whether a matrix is kept.
+        whether a matrix is kept; if none is kept, `matrix` becomes NULL.
         """
         cdef double** kept = self._matrices[number] + i
         cdef Block* block = &self._layout.blocks[number]
@@ -121,7 +123,7 @@ cdef class GramMatrices:
 
     cdef double* _make(self, const Block* block, Py_ssize_t i,
                        double* spread) except NULL nogil:
-        """Compute and return the matrix of an example."""
+        """Compute and return the Gram matrix of an example in a block."""
         cdef Py_ssize_t first = block.offsets[i], size = n_rows_of(block, i)
         cdef Py_ssize_t row, column
         cdef double* gram = <double*> self._arena.take(size * size * sizeof(double))
@@ -136,7 +138,7 @@ cdef class GramMatrices:
         return gram
 
     cdef void prefetch(self, Py_ssize_t number, Py_ssize_t i, bint soon) noexcept nogil:
-        """Prefetch the pointer to a matrix or, if `soon`, the matrix itself."""
+        """Prefetch the pointer to a Gram matrix or, if `soon`, the matrix itself."""
         cdef double** kept = self._matrices[number] + i
         cdef Py_ssize_t size
         if not soon:

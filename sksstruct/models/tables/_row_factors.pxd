@@ -3,7 +3,8 @@ from sksstruct.models.tables._feature_rows cimport FeatureRows
 
 
 cdef enum:
-    # bits of the marks of a variable
+    # bits of a variable's byte of marks; a mark is a feature that is one for the
+    # variables that have it
     FIRST_MARK = 1
     SECOND_MARK = 2
 
@@ -13,11 +14,13 @@ cdef class RowFactors(FactorModel):
     cdef readonly bint fit_intercept
     cdef FeatureRows _rows
     cdef object _packed, _weights, _buffer
-    # the first weight, and the strides between features and between labels
+    # address of the first weight; distances between the weights of neighboring features
+    # and of neighboring labels
     cdef double* _first_weight
     cdef Py_ssize_t _feature_step, _label_step
-    # scratch for a row of scores
+    # scratch for the scores of the labels of one variable
     cdef double* _scores
+    # squared norm of the features, bias and marks of each variable
     cdef const double[::1] _norms
     cdef const unsigned char[::1] _marks
     # a row for variables with the first mark and a row for the second mark: 0 for

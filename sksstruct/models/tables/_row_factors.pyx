@@ -161,7 +161,7 @@ cdef class RowFactors(FactorModel):
                     and self._label_mask[1, label] < 0.0))
 
     cdef double _score(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil:
-        """Return the score of one label."""
+        """Return the score of one label of a variable."""
         cdef Py_ssize_t step = self._feature_step
         cdef double* weights = self._first_weight + label * self._label_step
         cdef double* bias = weights + self.n_features * step

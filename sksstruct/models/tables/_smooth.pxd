@@ -6,13 +6,15 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch
 
 
 cdef class MeansScratch:
-    # `means` has the layout of `expect`; `losses` holds tables of the loss alone, or
-    # means of the observed part; and a labeling
+    # arrays that the pointers point into
     cdef object _arrays, _scores
+    # mean parameters, in the layout of `Structure.expect`
     cdef double* means
-    # for several examples the scores of the rows of each block, without the bias
+    # for each block the address of the scores, without the bias, of the next example
     cdef double** scores
+    # tables of the loss alone, or mean parameters given the observed part
     cdef double* losses
+    # an observed labeling
     cdef int32_t* labeling
 
 
@@ -29,15 +31,15 @@ cdef class TableSmoothLoss(SmoothLoss):
     cdef double[:, ::1] _observed
     # transposed features of each block
     cdef list _columns
-    # loss and expected L_i of each example in the last sweep; whether its differences
-    # are kept as the anchor
+    # loss and expected L_i of each example in the last sweep; whether the differences
+    # of this sweep are kept as the anchor
     cdef double[::1] _losses, _expected
     cdef bint _anchored
-    # examples that were observed in part
+    # 1 for each example whose labeling was observed in part, else 0
     cdef const unsigned char[::1] _partial
     # pairs of a workspace and a scratch that no thread uses at present
     cdef list _idle
-    # scratch of visits
+    # scratch of visits to single examples
     cdef MeansScratch _visit
 
     cdef int _load_scores(self, Workspace workspace, Py_ssize_t i,

@@ -39,7 +39,7 @@ LEAST_PARTS, PART_SIZE = 8, 2**15
 
 
 cdef class MeansScratch:
-    """Scratch of a thread for the differences of one example."""
+    """Scratch of a thread to compute E mu_i - mu_i(y_i) of one example."""
 
     def __cinit__(self, BoundTable table):
         cdef double[::1] means = aligned_zeros(table.table_size + table.n_other)
@@ -200,7 +200,9 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     def _sweep(self, Workspace workspace, MeansScratch scratch, w, Py_ssize_t first,
                Py_ssize_t last):
-        """Write losses and differences of examples first <= i < last."""
+        """Compute and store the loss f_i, the expected loss, and the differences
+        p_i (E mu_i - mu_i(y_i)) of examples first <= i < last.
+        """
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef bint scored = self._score(scratch, w, first, last)
         cdef Py_ssize_t i
@@ -241,7 +243,7 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef double _difference(self, Workspace workspace, MeansScratch scratch,
                             Py_ssize_t i, double mu) except? -1 nogil:
-        """Write E mu_i - mu_i(y_i) of the loaded potentials to scratch.means; return
+        """Write E mu_i - mu_i(y_i) at the loaded potentials to scratch.means; return
         f_i.
         """
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
@@ -265,7 +267,9 @@ cdef class TableSmoothLoss(SmoothLoss):
     cdef double _partial_difference(
         self, Workspace workspace, MeansScratch scratch, Py_ssize_t i, double mu
     ) except? -1 nogil:
-        """Write E mu_i minus E mu_i given the observed part; return f_i."""
+        """Write E mu_i minus E mu_i given the observed part to scratch.means; return
+        f_i.
+        """
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t end = self.table.tables_end(i)
         cdef double value, observed
@@ -340,7 +344,7 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     def start_visits(self, bint anchored):
         if anchored and not self._anchored:
-            # without an anchor, visits would run another method
+            # visits that subtract no anchor would be those of another method
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
         self._visit = MeansScratch(self.table)

@@ -12,14 +12,14 @@ cdef struct Potentials:
 
 
 cdef class OracleMemory:
-    # scratch of one thread, called `oracle` in signatures; structures may derive from
-    # it
+    # Scratch of one thread, called `oracle` in signatures. `search` is an object that a
+    # structure may create to find the k best labelings.
     cdef object search
     # the labelings that an oracle found last, in rows, and their values
     cdef int32_t* labelings
     cdef double* values
     cdef Py_ssize_t _capacity, _value_capacity
-    # scratch for any numbers of structures, and its capacity
+    # a buffer for any numbers that a structure stores, and its capacity
     cdef double* scratch
     cdef Py_ssize_t scratch_capacity
 

@@ -48,7 +48,7 @@ cdef class OracleMemory:
 
 
 cdef class Structure:
-    """The labelings of examples; a subclass defines them.
+    """Base class: the labelings of examples, their losses, and the oracles.
 
     Parameters
     ----------
@@ -98,10 +98,10 @@ cdef class Structure:
     the weights themselves, which must not be written to.
     """
 
-    # Names of the oracles that the structure has: "max", "topk" and "exp"; "projection"
-    # and "factors" mean that `models/roles.py` has a dual of this kind.
+    # Names of the oracles that the structure has: "max", "topk" and "exp". The names
+    # "projection" and "factors" mean that `models/roles.py` has a dual of this kind.
     oracles = ("max", "topk")
-    # See `BoundModel`.
+    # Whether smoothing that a user requests by its name sums over all labelings.
     prefers_sums = False
     # The reason in error messages why an oracle is missing.
     oracle_note = None
@@ -126,7 +126,7 @@ cdef class Structure:
         self._y_true = self.labels
         self.max_keys = max(max_keys, 1)
         self.first_block_decides = True
-        # subclasses with messages need more memory
+        # subclasses whose oracles pass messages set a larger size
         self.memory_size = 1
         self.meaning = []
 
@@ -144,8 +144,8 @@ cdef class Structure:
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         return 1
 
-    # Write the keys of y, an entry that several parts pick once for each of them, and
-    # return the number of keys.
+    # Write the keys of y and return their number. A key is written once for each part
+    # of y that picks its entry.
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         raise NotImplementedError
@@ -162,8 +162,8 @@ cdef class Structure:
 
     # ---- oracles ----
 
-    # Write the best labeling; among ties, always the same one. Calls `find` if the
-    # oracle is not compiled.
+    # Write the best labeling; among ties, always the same one. Subclasses override this
+    # method, or `find` if the oracle is not compiled.
     cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef const int32_t[::1] labels
@@ -187,8 +187,9 @@ cdef class Structure:
         """Return the best labeling of an example at its potentials."""
         raise NotImplementedError
 
-    # Write up to k best labelings, in descending order, to `oracle`; return their
-    # number. Calls `find_topk` if the oracle is not compiled.
+    # Write up to k best labelings, in descending order of score, to `oracle`; return
+    # their number. Subclasses override this method, or `find_topk` if the oracle is not
+    # compiled.
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
         cdef const int32_t[:, ::1] rows

@@ -7,6 +7,7 @@ from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Struct
 
 
 cdef struct TableScratch:
+    # potentials of the loaded example
     Potentials at
     # a change of mean parameters
     Change change
@@ -14,7 +15,7 @@ cdef struct TableScratch:
     # between calls
     double* products
     double* shared_products
-    # keys of a labeling
+    # scratch for the keys of a labeling
     int32_t* keys
 
 

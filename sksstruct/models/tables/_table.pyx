@@ -235,7 +235,10 @@ cdef class BoundTable(BoundModel):
     # ---- what a user sees of one example ----
 
     def labeling(self, Workspace workspace, Py_ssize_t i):
-        """Return the best labeling at the weights, with the loss, and its value."""
+        """Return the best labeling of an example at the weights, and its value, which
+        includes the loss if the model is bound to observed labelings and the surrogate
+        has a loss.
+        """
         cdef double value
         # a spare entry, as labelings may be empty
         cdef int32_t[::1] y = np.zeros(max(self._sizes[i], 1), dtype=np.int32)
@@ -336,8 +339,8 @@ cdef class BoundTable(BoundModel):
         ws.at.constant = 0.0
 
     cdef Py_ssize_t tables_end(self, Py_ssize_t i) noexcept nogil:
-        """Return the end of the tables of an example: later keys have weights in
-        `others`.
+        """Return the number of entries in the tables of an example: keys from this
+        number on have weights in `others`.
         """
         return self._layout.rows_end(i) + self._shared_size
 
@@ -375,7 +378,7 @@ cdef class BoundTable(BoundModel):
             &(<TableScratch*> workspace.scratch).at, i, mu, means, value)
 
     cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil:
-        # an empty labeling at the end has no first entry
+        # an empty labeling after all labels has no first entry with an address
         if self._sizes[i]:
             memcpy(y, &self.structure._y_true[self._starts[i]],
                    self._sizes[i] * sizeof(int32_t))
@@ -452,7 +455,7 @@ cdef class BoundTable(BoundModel):
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Extents extents
         cdef Py_ssize_t n_keys, k, end
-        # the list of changed rows is out of date
+        # the list of changed rows lacks the rows that are written below
         ws.change.scanned = False
         if self._one_entry:
             ws.change.d[y[0]] += coef

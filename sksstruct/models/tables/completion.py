@@ -26,14 +26,16 @@ class Partial:
 
 
 def known_of(y):
-    """Return constraints for `Structure.set_known`, or None without a `Partial`."""
+    """Return labelings as constraints for `Structure.set_known`; None if none of them
+    is `Partial`.
+    """
     if not any(isinstance(each, Partial) for each in y):
         return None
     return [each.allowed if isinstance(each, Partial) else None for each in y]
 
 
 def agreeing(free, y, reason):
-    """Return a labeling that agrees with each output.
+    """Return for each observed labeling a complete labeling that agrees with it.
 
     Parameters
     ----------
