@@ -36,7 +36,7 @@ from sksstruct.models.scores.torch_score import TorchScore
 from sksstruct.models.segments.segments import SegmentModel
 from sksstruct.models.structured import StructuredModel
 
-#: Classes of the models that :class:`~sksstruct.SSVMClassifier` knows by name.
+#: Classes of the models that :class:`~sksstruct.SSVMClassifier` accepts by name.
 MODELS: dict[str, type[StructuredModel]] = {
     "multiclass": MulticlassModel,
     "graph": GraphModel,

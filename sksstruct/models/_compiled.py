@@ -120,7 +120,9 @@ class CompiledModel(Constrained, StructuredModel):
             delattr(self, name)
 
     def _learn(self, X, y, weight):
-        """Learn from checked inputs, and from outputs; return checked outputs."""
+        """Learn classes, numbers of features and other attributes that end in `_` from
+        checked inputs and outputs; return checked outputs.
+        """
         raise NotImplementedError
 
     def _learn_size(self, sizes, what):
@@ -343,9 +345,10 @@ class CompiledModel(Constrained, StructuredModel):
 
 
 def check_features(values, name, ndim, n_features=None, axes=None):
-    """Float features with a given number of axes, the last of a given length.
+    """Features as an array of float64, after checks of its axes and its numbers.
 
-    `axes` describes the shape of an input in error messages.
+    The array must have `ndim` axes, the last of length `n_features` if given. `axes`
+    describes the shape of an input in error messages.
     """
     if hasattr(values, "columns"):
         values = frame_values(values, name)

@@ -14,7 +14,7 @@ from sksstruct.models.python.python import fingerprint
 from sksstruct.models.structured import StructuredModel, inner_product
 from sksstruct.utils.labels import shown
 
-# Largest relative difference of sums of products that is rounding error.
+# Relative difference of two scores up to which the scores count as equal.
 RTOL = 1e-9
 
 
@@ -214,7 +214,7 @@ def _check_features(model, X, y, problems):
 
 
 def _confine(model, X, y, w):
-    """Weights inside the model's bounds."""
+    """The weights, clipped to the bounds of the model."""
     if model.bounds() is None:
         return w
     lower, upper = model._bind(model._read(X, y, None, model)).box()

@@ -47,7 +47,9 @@ class Facts:
         return sum(self.sizes.values())
 
     def merge(self, other):
-        """The merged facts; sums depend on the order of the merges.
+        """The facts of two parts of the data together.
+
+        The rounding of sums depends on the order of the merges.
 
         Parameters
         ----------

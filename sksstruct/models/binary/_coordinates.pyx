@@ -47,11 +47,13 @@ cdef class Coordinates:
     cdef readonly Py_ssize_t n_active
     cdef readonly double gap
     cdef double alpha
-    # state of the pass: the place in the order, and sums so far
+    # State of the pass: the index in `order` of the next visit, and from the visits so
+    # far the number of dual variables that changed, the sum of the gaps, and the
+    # extreme slacks.
     cdef Py_ssize_t place, n_changed
     cdef double partial_gap, largest, smallest
-    # extreme slacks of the last pass, without slacks that point out of a bound;
-    # examples at a bound stay active while their slack is between these two numbers
+    # Limits on slacks, from the last pass: an example with b_i = 0 is left out if its
+    # slack is below `lowest`, and one with b_i = 1 if its slack is above `highest`.
     cdef double highest, lowest
 
     def __init__(self, BoundBinary model, double alpha):
@@ -61,7 +63,7 @@ cdef class Coordinates:
         self.expand()
 
     def expand(self):
-        """Visit all examples again; return whether some were left out."""
+        """Make all examples active; return whether some were not active before."""
         shrunk = self.n_active < self.model.n_examples
         self.n_active = self.model.n_examples
         self.highest, self.lowest = INFINITY, -INFINITY
@@ -109,7 +111,8 @@ cdef class Coordinates:
                 self.place += 1
                 self.partial_gap += self.model._example_weights[i] * (
                     (slack if slack > 0.0 else 0.0) - duals[i] * slack)
-                # slacks that point out of a bound are not violations
+                # at a bound, a slack that points out of [0, 1] violates no condition of
+                # optimality
                 if not (duals[i] <= 0.0 and slack < 0.0
                         or duals[i] >= 1.0 and slack > 0.0):
                     self.largest = max(self.largest, slack)
@@ -122,7 +125,7 @@ cdef class Coordinates:
         return self.n_changed
 
     cdef inline double _sign(self, Py_ssize_t i) noexcept nogil:
-        """Return s_i."""
+        """Return s_i, the class of an example as 1 or -1."""
         return 1.0 if self.model._labels[i] else -1.0
 
     cdef inline bint _leaves(self, double dual, double slack) noexcept nogil:
@@ -139,7 +142,7 @@ cdef class Coordinates:
 
     cdef inline bint _step(self, Py_ssize_t i, double slack, double* dual,
                            double* w) noexcept nogil:
-        """Maximize over b_i; return whether b_i changed."""
+        """Maximize D over b_i and update the weights; return whether b_i changed."""
         cdef double rate = self.model._example_weights[i] / self.alpha
         cdef double curvature = rate * self.model._norms[i], best
         # without features the slack does not depend on b_i

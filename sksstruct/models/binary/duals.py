@@ -11,17 +11,19 @@ from sksstruct.projections import project_box_equality
 from sksstruct.utils._clock import check_clock
 from sksstruct.utils._layout import aligned_zeros
 
-# Features read between two checks for signals, a fraction of a second.
+# Number of features that are read between two checks for signals. Reading them takes a
+# fraction of a second.
 _WORK_OF_A_CALL = 2e7
 
 
 class BinaryDual(DualSpace):
-    """Dual variables x_i in [0, p_i], the probability of an error times p_i.
+    """Dual variables x_i in [0, p_i]: p_i times the probability of the wrong class.
 
     The variables are in a box, with one equality constraint if the bias is free.
 
     Saha et al. (2009), eqs. (21)-(22): D(x) = sum_i x_i - |w(x)|^2 alpha/2 with
-    alpha w(x) = sum_i x_i s_i (x_i, 1), s_i = +-1 being the class.
+    alpha w(x) = sum_i x_i s_i (f_i, 1), where f_i are the features of an example and
+    s_i = +-1 is its class. Without a bias, w has no last entry.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ class BinaryDual(DualSpace):
         return np.clip(x, 0.0, self.upper)
 
     def bias(self, slopes):
-        """The best free bias at the given slopes."""
+        """The free bias of least risk, given the slopes without a bias."""
         return best_bias(self.signs, self.upper, slopes, self.fixed_balance)
 
     def risk(self, w, slopes):
@@ -95,7 +97,7 @@ class BinaryDual(DualSpace):
 
 
 class BinaryCoordinates(CoordinateDual):
-    """Dual variables b_i in [0, 1], the probability of an error.
+    """Dual variables b_i in [0, 1], the probability of the wrong class.
 
     Parameters
     ----------

@@ -39,7 +39,8 @@ cdef class Candidates(Structure):
     """
 
     oracles = ("max", "topk", "exp")
-    # overlaps of the candidates of all examples, and first candidate of each example
+    # first candidate of each example; overlap of each candidate with the observed
+    # candidate of its example
     cdef const Py_ssize_t[::1] _offsets
     cdef const double[::1] _overlaps
     cdef readonly Py_ssize_t n_labels, ld
@@ -133,7 +134,8 @@ cdef class Candidates(Structure):
                     count, k, at.theta[candidate * self.ld + label],
                     <int32_t> (candidate * self.n_labels + label), oracle.values,
                     oracle.labelings)
-        # numbers become pairs in place, from the last rank
+        # Each number becomes a pair (candidate, class). From the last rank on, so that
+        # no pair overwrites a number that is still needed.
         for rank in range(count - 1, -1, -1):
             item = oracle.labelings[rank]
             oracle.labelings[2 * rank] = <int32_t> (item // self.n_labels)

@@ -61,8 +61,8 @@ cdef Flaw flaw_of(Py_ssize_t n, const int32_t* heads, bint projective,
         ancestor = heads[modifier - 1]
         low, high = min(ancestor, modifier), max(ancestor, modifier)
         for word[0] in range(low + 1, high):
-            # words below an arc must have heads within its ends: of two crossing arcs
-            # in a tree, one violates this
+            # A word between the two ends of an arc must have its head within these
+            # ends. If two arcs of a tree cross, a word below one of them violates this.
             if not low <= heads[word[0] - 1] <= high:
                 return CROSSING
     return NO_FLAW
@@ -136,7 +136,8 @@ cdef class DependencyTrees(Structure):
                       double scale) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i], k
         cdef const int32_t* observed = &self._y_true[self._starts[i]]
-        # the constant adds the cost of n wrong heads, theta subtracts it at right heads
+        # the constant adds the cost of n wrong heads, and theta subtracts the cost of
+        # one head for each observed arc
         for k in range(n):
             at.theta[observed[k] * n + k] -= scale * self._costs[i]
         at.constant += scale * self._costs[i] * n

@@ -18,9 +18,10 @@ from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.validation import check_heads, check_weight
 
-# As `LIKELIHOOD_C2` of chains, but larger: features of arcs that are in no training
-# tree are mostly unseen, so that large weights fit new sentences badly. Chosen from a
-# few values on two treebanks.
+# Constant of alpha="auto" with loss="log". It is larger than `LIKELIHOOD_C2` of chains:
+# most features of new sentences occur only in arcs that are in no training tree, so
+# that large weights predict new sentences badly. Chosen from a few values on two
+# treebanks.
 _LIKELIHOOD_C2 = 0.9
 
 
@@ -252,5 +253,5 @@ def _is_empty(x):
 
 
 def _n_words(x):
-    """Number of words, from the number of rows."""
+    """Number of words n of an input, which has (n + 1) n rows of features."""
     return isqrt(x.shape[0])

@@ -22,9 +22,10 @@ cdef class GraphKernel(RowFactors):
 
     # arrays that the pointers point into
     cdef object _edge_arrays
-    # |G_e|^2 of each edge
+    # |G_e|^2, the squared norm of the features of each edge
     cdef const double* _edge_norms
-    # messages to all labels of the two ends: rows of ld, zero between calls
+    # scratch: messages to all labels of the two ends of an edge, in two rows of ld,
+    # which are zero between calls
     cdef double* _dense
 
     def set_edges(self, norms, dense, double pair_norm, bint loopy):
@@ -38,12 +39,14 @@ cdef class GraphKernel(RowFactors):
         return self._weights
 
     def best_outcome(self, Py_ssize_t pair, labels, values, double floor, bint linear):
-        """Find the best outcome of an edge above floor; see `GraphFactors.maximum`."""
+        """Find the pair of labels of an edge with the largest score plus messages, if
+        this sum is above floor; see `GraphFactors.maximum`.
+        """
         cdef Messages messages[2]
         cdef Outcome outcome
         cdef int side
         for side in range(2):
-            # the last entry is a spare one
+            # the arrays end with a spare entry, so that they always have an address
             messages[side].size = len(labels[side]) - 1
             messages[side].labels = const_int32s(labels[side])
             messages[side].values = const_doubles(values[side])
@@ -52,7 +55,7 @@ cdef class GraphKernel(RowFactors):
         return None
 
     def outcome_score(self, Py_ssize_t pair, first_label, second_label):
-        """Return the score of an outcome of an edge; for tests."""
+        """Return the score of a pair of labels of an edge; for tests."""
         cdef int32_t entry = <int32_t> self.entry(pair, first_label, second_label)
         cdef double score, norm
         self.pair_scores(pair, 1, &entry, &score, &norm)
@@ -79,7 +82,7 @@ cdef class GraphKernel(RowFactors):
 # ---- a table for each feature ----
 
 cdef class TableKernel(GraphKernel):
-    """Edges that each read one table, times a factor."""
+    """Edges whose scores are the table of one feature, times a factor of the edge."""
 
     cdef object _table_arrays
     # borrowed references, for calls of the tables without the GIL
@@ -297,7 +300,9 @@ cdef class PottsKernel(GraphKernel):
 
     cdef void _offer(self, Py_ssize_t first, Py_ssize_t second, double score,
                      Outcome* outcome) noexcept nogil:
-        """Store an outcome if it beats the stored one; `score` is without messages."""
+        """Store a pair of labels if its score plus messages is above the value of the
+        stored pair; `score` is without messages.
+        """
         cdef double value = score + self._dense[first] + self._dense[self.ld + second]
         self.visited += 1
         if value > outcome.value:
@@ -305,7 +310,7 @@ cdef class PottsKernel(GraphKernel):
             outcome.labels[0], outcome.labels[1] = <int32_t> first, <int32_t> second
 
     cdef void _scan(self, double equal, Outcome* outcome) noexcept nogil:
-        """Compare all outcomes."""
+        """Store the best of all pairs of labels, if it is above the stored value."""
         cdef Py_ssize_t a, b
         for a in range(self.n_labels):
             for b in range(self.n_labels):
@@ -313,7 +318,9 @@ cdef class PottsKernel(GraphKernel):
 
     cdef void _search(self, double equal, const Messages* messages,
                       Outcome* outcome) noexcept nogil:
-        """Compare the outcomes that may be best."""
+        """Store the best pair of labels, if it is above the stored value: compare only
+        pairs that can be best.
+        """
         cdef Py_ssize_t best[2][2]
         cdef Py_ssize_t k, j, silent = 0
         cdef int side

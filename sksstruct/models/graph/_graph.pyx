@@ -40,7 +40,7 @@ cdef class GraphKernel(Structure):
     # ends of edges, two for each edge; first edge of each graph
     cdef const Py_ssize_t* _ends
     cdef const Py_ssize_t* _first_edge
-    # NULL for prediction
+    # loss of a wrong label at each node; NULL for prediction
     cdef const double* _cost
     # for each node of forests: order of messages, parent or -1, and edge to the parent
     cdef Py_ssize_t* _order
@@ -80,8 +80,8 @@ cdef class GraphKernel(Structure):
     @cython.final
     cdef inline Py_ssize_t _table_of_edge(self, Py_ssize_t start,
                                           Py_ssize_t edge) noexcept nogil:
-        """Return the key of an edge's first score; the first edge of a graph has
-        `start`.
+        """Return the key of the first score of an edge; `start` is this key of the
+        graph's first edge.
         """
         return start if self.shared else start + edge * self.edge_ld
 

@@ -62,7 +62,7 @@ class GraphFactors:
 
     def __init__(self, graphs):
         if graphs.n_labels**2 >= 2**31:
-            # entries are int32
+            # kernels number pairs of labels by int32
             raise ValueError(
                 f"y has {graphs.n_labels} labels, whose pairs are more than 32-bit "
                 "indices can tell apart: at most 46340 labels are possible"
@@ -99,7 +99,7 @@ class GraphFactors:
         self.start()
 
     def per_example(self, values):
-        """Return the sums over the cliques of each example."""
+        """Return, for each example, the sum of the values of its cliques."""
         sums = np.concatenate([[0], np.cumsum(values)])
         return np.diff(sums[self.cliques.first_clique])
 
@@ -226,7 +226,8 @@ class TableFactors(GraphFactors, TableKernel):
         super().__init__(graphs)
 
     def start(self):
-        # new tables, as searches would also visit entries that are zero
+        # new tables: old ones would keep their entries, and searches would visit these
+        # entries even after they are set to zero
         K = self.n_labels
         self.tables = [IndicatorTable(K, K) for _ in range(self._n_tables)]
         addresses = np.array([id(table) for table in self.tables], dtype=np.intp)

@@ -285,7 +285,7 @@ def as_array(y):
 
 
 def plain(label):
-    """A label as a Python object, as in lists."""
+    """A label as a Python object, which replaces a NumPy scalar."""
     return label.item() if isinstance(label, np.generic) else label
 
 

@@ -94,7 +94,7 @@ class NodeLabels:
 
 
 def is_certain(partial):
-    """Whether each node has a single label."""
+    """Whether each node of a `Partial` has a single allowed label."""
     return partial.allowed.sum(axis=1) == 1
 
 

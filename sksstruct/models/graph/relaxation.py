@@ -18,12 +18,13 @@ from sksstruct.utils.parallel import run_in_chunks
 
 # Graphs are added to a chunk until it has about this number of scores.
 _SCORES = 2**22
-# Largest number of sweeps.
+# Largest number of sweeps of message passing for a chunk of graphs.
 _SWEEPS = 20
-# Sweeps end when one sweep lowers the bound by less than this share of the distance
-# between the bound and the best labeling.
+# Sweeps end when one sweep lowers the bound by at most this share of the distance
+# between the bound and the score of the best labeling.
 _LEAST_FALL = 1e-3
-# Relative difference of bound and labeling that may be rounding error.
+# Sweeps also end when the bound exceeds the score of the best labeling by at most this
+# relative difference, which may be rounding error.
 _ROUNDING = 1e-12
 
 
@@ -162,7 +163,9 @@ def _cliques(factors, examples, tables, multipliers, unaries):
 
 
 def _sweep(kernel):
-    """Sweep until the bound decreases little; return the bound."""
+    """Run sweeps of message passing until a sweep lowers the bound little; return the
+    bound.
+    """
     bound, score = np.inf, -np.inf
     for k in range(_SWEEPS):
         before, bound = bound, min(bound, kernel.sweep(k % 2 == 1))

@@ -195,8 +195,8 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         costs = self._label_costs(self.classes_, counts)
         self.costs_ = np.ones(len(counts)) if costs is None else costs
 
-    # parts are not supported, as labels and kinds of cliques determine the layout of
-    # weights
+    # training on data in parts is not supported, as labels and kinds of cliques
+    # determine the layout of weights, and a part may lack some
     _from_parts = None
 
     def _learn_from(self, X, y, weight):
@@ -277,7 +277,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         return tables
 
     def _scale(self, nodes):
-        """Factor of the features."""
+        """Factor of all features of a graph."""
         return 1.0 / len(nodes) if self.normalize else 1.0
 
     def _graph(self, x, w, extra=0.0):
@@ -302,7 +302,9 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         return FactorGraph(unaries, edges, tables, factors=factors)
 
     def _marginals(self, y):
-        """Marginals of the nodes."""
+        """Marginals of the nodes, (n_nodes, n_classes), of a labeling, for which they
+        are 0 or 1, or of a fractional labeling.
+        """
         if isinstance(y, dict):
             return y["nodes"]
         # label K stands for labels that are not in the training data: a row of zeros
@@ -310,7 +312,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         return np.eye(K + 1, K)[self._numbers(y)]
 
     def _labels(self, y):
-        """Numbers of labels."""
+        """Numbers of labels; an error if training has not seen one of them."""
         numbers = self._numbers(y)
         if (numbers == len(self.classes_)).any():
             p = int(np.argmax(numbers == len(self.classes_)))

@@ -12,7 +12,7 @@ from sksstruct.utils._layout import padded_length
 
 
 def edge_columns(n_labels):
-    """Return the number of scores of an edge: n_labels rows of ld labels."""
+    """Return the length of an edge's table of n_labels rows, with padding."""
     return n_labels * padded_length(n_labels)
 
 
@@ -74,8 +74,7 @@ class Graphs(GraphKernel):
         )
         super().__init__(arrays)
         self.set_known(known, self.ld)
-        # problems share labelings if these arrays are equal: the graphs and their
-        # scores
+        # problems with the same edges and the same kind of scores have the same keys
         self.meaning.extend([self.edges, self.first_edge, potts, shared])
         if forest:
             self._plan()
@@ -136,12 +135,12 @@ class Graphs(GraphKernel):
         return unary, edges, tables[0] if self.shared else tables
 
     def find_topk(self, i, theta, others, k):
-        """Return the k best cuts."""
+        """Return the labels of the k best cuts of a graph, the best first."""
         unary, _, tables = self.potentials_of(i, theta)
         return self._solver(i)._best(unary, tables, k)
 
     def find(self, i, theta, others):
-        """Return the labels of a minimum cut."""
+        """Return the labels of a minimum cut of a graph, which have the best score."""
         unary, _, tables = self.potentials_of(i, theta)
         return self._solver(i).solve(unary, tables)[0]
 

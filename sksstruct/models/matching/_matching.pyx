@@ -43,7 +43,8 @@ cdef class Matchings(Structure):
         "loss='log' and smoothing='entropy' are not for matchings; use loss='hinge', "
         "or SmoothedHinge(smoothing='l2'), which takes the k best of them")
     cdef const Py_ssize_t[:, ::1] _shapes
-    # first pair of each example, costs of all pairs, and constants of the examples
+    # first pair of each example; for each pair, the change of the loss if it is
+    # matched; for each example, the loss of matching nothing
     cdef const Py_ssize_t[::1] _offsets
     cdef const double[::1] _costs, _constants
     cdef bint complete
@@ -111,8 +112,9 @@ cdef class Matchings(Structure):
         cdef bint flipped = n_rows > n_columns
         cdef Py_ssize_t row, column, k, n = min(n_rows, n_columns)
         cdef double score
-        # A complete assignment of the shorter side to the longer. Without `complete`,
-        # scores below zero count as zero, and such pairs are removed again.
+        # `assign` matches every row, or every column if there are fewer columns.
+        # Without `complete`, scores below zero count as zero, and pairs that do not
+        # score above zero are removed from the result.
         for row in range(n_rows):
             for column in range(n_columns):
                 score = at.theta[row * n_columns + column]
@@ -150,13 +152,13 @@ cdef class Matchings(Structure):
         for row in range(n_rows):
             memcpy(scores, at.theta + row * n_columns, n_columns * sizeof(double))
             scores += n_columns
-            # the last entry of a row, for no column, scores 0
+            # the last entry of a row stands for no column, and scores 0
             if not self.complete:
                 scores[0] = 0.0
                 scores += 1
         count = search.find(k)
         oracle.make_room(count, n_rows)
-        # consecutive labelings of all ranks
+        # the labelings of all ranks are consecutive
         for entry in range(count * n_rows):
             oracle.labelings[entry] = search.labeling(0)[entry]
             if oracle.labelings[entry] == n_columns:

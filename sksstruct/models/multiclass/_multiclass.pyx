@@ -21,7 +21,7 @@ from sksstruct.models.tables._table import block_ld
 # a final class has no virtual calls
 @cython.final
 cdef class Classes(Structure):
-    """Classes of examples.
+    """Structure in which a labeling is one of n_labels classes.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ cdef class Classes(Structure):
     def __init__(self, sizes, y_true, max_keys, n_labels, costs=None):
         self.n_labels, self.ld = n_labels, block_ld(n_labels)
         self._uniform, self.one_entry = costs is None, True
-        # scores of the exp oracle, divided by mu
+        # the exp oracle stores scores divided by mu
         self.memory_size = self.ld
         if costs is not None:
             self._costs = self.costs = np.ascontiguousarray(costs, dtype=np.float64)

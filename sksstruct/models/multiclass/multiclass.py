@@ -23,7 +23,8 @@ from sksstruct.utils.labels import shown
 from sksstruct.utils.packed import compact_rows
 from sksstruct.utils.sparse_input import validate_rows
 
-# Dual ascent is chosen up to this mean square of the features over n alpha mu.
+# Dual ascent is chosen if the mean squared norm of the features of an example, divided
+# by n alpha mu, is at most this number.
 MOST_STEEP = 200.0
 
 
@@ -31,9 +32,9 @@ class BoundClasses(BoundTable):
     """Classes bound to data: one block, in which each example has one row."""
 
     def quick_ascent(self, alpha):
-        # The number of passes of dual ascent grows with the mean square of the features
-        # over n alpha mu, that of L-BFGS far less; the limit was measured on digits and
-        # letters.
+        # The number of passes of dual ascent grows with the mean squared norm of the
+        # features over n alpha mu, and that of L-BFGS grows far less. The limit was
+        # measured on digits and letters.
         X = self.features[0]
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         square = squares.sum() / len(self.sizes) + self.has_bias[0]
@@ -232,7 +233,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
         return softmax(self._scores(X, weights), axis=1)
 
     def _score(self, X, y, predicted, sample_weight=None):
-        """Accuracy."""
+        """Accuracy of predicted classes."""
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     # ---- methods of all models, for one sample ----

@@ -50,7 +50,7 @@ cdef double PRECISION = 1e-12
 
 
 cdef inline double loss_of(int kind, double margin) noexcept nogil:
-    """Return l(margin)."""
+    """Return l(margin), the loss of a label."""
     cdef double slack = 1.0 - margin
     if kind == LOGISTIC:
         # the exponential of a negative number does not overflow
@@ -63,7 +63,7 @@ cdef inline double loss_of(int kind, double margin) noexcept nogil:
 
 
 cdef inline double dual_of(int kind, double b) noexcept nogil:
-    """Return phi(b)."""
+    """Return phi(b), the term of a dual variable in D."""
     if kind == HINGE:
         return b
     if kind == SQUARED_HINGE:
@@ -128,18 +128,21 @@ cdef class ConditionalKernel:
     cdef FeatureRows rows
     # owns the memory whose addresses are stored below
     cdef object _owned
-    # rows of labels: their states, and the costs of each state
+    # state of each label of each example, (n_examples, n_labels); cost of each label in
+    # each state, (n_states, n_labels)
     cdef const int8_t* states
     cdef const double* costs
+    # for each example p_i, and the squared norm |x_i|^2 of its features
     cdef const double* example_weights
     cdef const double* squares
-    # labels that are on, example by example
+    # labels that are on, example by example; start of each example in this list
     cdef const Py_ssize_t* on_starts
     cdef const int32_t* on
-    # labels that are on, or that have no loss, example by example
+    # labels that are on, or that have no loss, in the same form
     cdef const Py_ssize_t* hidden_starts
     cdef const int32_t* hidden
-    # for each label, the labels that interact with it, and the numbers of the pairs
+    # labels that interact with a label, label by label, and the numbers of these pairs;
+    # start of each label in these lists
     cdef const Py_ssize_t* next_starts
     cdef const int32_t* next_labels
     cdef const int32_t* next_pairs
@@ -331,8 +334,8 @@ cdef class ConditionalKernel:
         cdef const Py_ssize_t* numbers = const_intps(order)
         cdef double* variables = doubles(duals)
         cdef double* weights = doubles(w)
-        # the last two rows save scores and duals of hidden labels; products read the
-        # padding of the changes, which must stay zero
+        # the last two rows of `scratch` save scores and duals of hidden labels;
+        # products read the padding of the changes, which must stay zero
         cdef bytearray scratch = bytearray(5 * self.ld * sizeof(double))
         cdef double* scores = <double*> <char*> scratch
         cdef double* norms = scores + self.ld

@@ -22,7 +22,10 @@ cdef double ROUNDING = 1e-18
 
 
 cdef Py_ssize_t _convolve(double p, Py_ssize_t last, double* mass) noexcept nogil:
-    """Add a variable to a distribution on 0 <= s <= last; return its new end."""
+    """Add an independent variable, which is 1 with probability p and else 0, to a sum.
+
+    `mass` is the distribution of the sum on 0 <= s <= last. Returns the new `last`.
+    """
     cdef Py_ssize_t s
     mass[last + 1] = p * mass[last]
     for s in range(last, 0, -1):
@@ -89,7 +92,8 @@ cdef Py_ssize_t _best_size(Py_ssize_t n, const double* p, double* prefixes,
     largest = empty
     for k in range(most, 0, -1):
         value = _of_first(k, _row(k, prefixes), inverse)
-        # among sets with equal values the smallest is chosen
+        # among nonempty sets with equal values the smallest is chosen; the empty set is
+        # chosen only if its value is larger
         if value >= largest:
             largest, best = value, k
         for i in range(1, 2 * k - 1):

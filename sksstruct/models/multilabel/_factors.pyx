@@ -23,7 +23,8 @@ cdef class LabelKernel(BinaryFactorModel):
     # own the memory whose addresses are stored below
     cdef object _squares, _weights
     cdef const double* _norms
-    # the first weight; strides between features and between labels
+    # address of the first weight; distances between the weights of neighboring features
+    # and of neighboring labels
     cdef double* _first_weight
     cdef Py_ssize_t _feature_step, _label_step
 
@@ -80,7 +81,7 @@ cdef class PairKernel(FactorModel):
     cdef readonly LabelKernel labels
 
     def set_labels(self, LabelKernel labels):
-        """Set the labels, after the factors."""
+        """Set the kernel that has the weights; call `set_factors` first."""
         self.labels = labels
         # the feature of a pair has the value `scaling`
         self.pair_norm = labels.scaling ** 2
@@ -157,7 +158,7 @@ cdef class PairKernel(FactorModel):
             incoming[side][0] = incoming[side][1] = 0.0
             for k in range(messages[side].size):
                 incoming[side][messages[side].labels[k]] = messages[side].values[k]
-        # any oracle compares all four outcomes
+        # there are only four outcomes, so that all are compared, whatever `linear` is
         outcome.value = floor
         self.visited += 4
         for code in range(4):

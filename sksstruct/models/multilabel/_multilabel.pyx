@@ -40,7 +40,8 @@ def count_words(n_pairs, exact):
 cdef class SearchMemory(OracleMemory):
     """Workspace of the oracle, one for each thread."""
 
-    # pairs for enumeration, or with the scores of the last example for the roof dual
+    # the pairs of labels, which enumeration reads; for the roof dual, they also have
+    # the scores of the last example
     cdef LabelPairs pairs
     cdef ReducedRoofDual relaxed
     # scores of the labels and then of the pairs; scratch for enumeration
@@ -191,7 +192,7 @@ cdef class LabelSets(Structure):
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         cdef Py_ssize_t j, pair, n_keys = 0
-        # a key for each half
+        # a key is listed once for each half that is on
         for j in range(self.n_labels):
             for _half in range(y[j]):
                 keys[n_keys] = <int32_t> j

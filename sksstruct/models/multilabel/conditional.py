@@ -158,7 +158,7 @@ class ConditionalModel(Trainable):
         return {"coef": coef, "pair_coef": w[size:]}
 
     def biases(self, w):
-        """The weights of the last feature, a view."""
+        """The biases, which are the weights of the last feature, as a view of w."""
         rows = self.rows
         first = (rows.n_features - 1) * rows.ld
         return w[first : first + rows.n_labels]
@@ -189,7 +189,7 @@ class ConditionalModel(Trainable):
         return state
 
     def penalty(self, w, alpha):
-        """The penalty of weights w."""
+        """The penalty alpha/2 |w|^2, without the biases that are not penalized."""
         free = self.biases(w)[self.free]
         return alpha / 2 * float(w @ w - free @ free)
 

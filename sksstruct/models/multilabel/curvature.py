@@ -129,7 +129,7 @@ class LabelGroup:
     # ---- the linear map A, and sums over blocks; `PairedLabels` overrides them ----
 
     def _map(self, weights):
-        """Scores of weights."""
+        """Scores f_ij of the labels at some weights."""
         return self.problem.X @ weights
 
     def _adjoint(self, slopes, transposed=None):
@@ -208,7 +208,7 @@ class LabelGroup:
     # ---- steps ----
 
     def keep(self, which):
-        """Keep some of the labels."""
+        """Restrict the group to some of its labels."""
         for name in ("free", "primal", "residual"):
             setattr(self, name, getattr(self, name)[which])
         for name in ("weights", "gradient", "signs", "masses", "scores", "curvature"):
@@ -312,7 +312,7 @@ class PairedLabels(LabelGroup):
         return np.array([values.sum()])
 
     def keep(self, which):
-        """Keep the only block."""
+        """Do nothing, as there is only one block."""
 
     def product(self, directions, blocks, curvature):
         changes = self._map(directions)

@@ -7,7 +7,8 @@ from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.inference.map import resolve_map_solver
 from sksstruct.utils.parallel import run_in_chunks
 
-# The labels that the LP relaxation leaves undecided are enumerated up to this number.
+# The values of the labels that the LP relaxation leaves open are enumerated if there
+# are at most this many such labels.
 MOST_OPEN = 16
 
 
@@ -57,7 +58,7 @@ def decide_open(y, open_, unary, pairs, scores, interactions, most_open=MOST_OPE
 
 
 def _by_gdmm(unary, pairs, scores):
-    """Labels by Algorithm 2 of Huang et al. (2017)."""
+    """Labels with the highest score that Algorithm 2 of Huang et al. (2017) finds."""
     unaries = np.column_stack([np.zeros_like(unary), unary])
     if not len(pairs):
         return (unary > 0.0).astype(np.int64)
