@@ -54,13 +54,16 @@ class PolytopeDual(DualSpace):
         self.observed = self._nodes(self.center)
 
     def _place_nodes(self, n_nodes, edges):
-        """Choose for each node an edge whose table has its scores, and its side."""
+        """Choose for each node an edge whose table includes the scores of the node, and
+        the end of the edge that the node is.
+        """
         table, side = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.intp)
         for end in range(2):
             nodes = edges[:, end]
             table[nodes], side[nodes] = np.arange(len(edges)), end
         self.n_tables, self.alone = len(edges), np.flatnonzero(table < 0)
-        # two nodes of one table are at different sides
+        # the rows of a table belong to the first end of its edge, the columns to the
+        # second one, so that the scores of two nodes can be in one table
         self.nodes = [np.flatnonzero((table >= 0) & (side == end)) for end in range(2)]
         self.tables = [table[nodes] for nodes in self.nodes]
 
@@ -70,7 +73,7 @@ class PolytopeDual(DualSpace):
         return x[:n].reshape(-1, n_labels, n_labels), x[n:].reshape(-1, n_labels)
 
     def _nodes(self, x):
-        """Node means, times p_i."""
+        """The means of all nodes, times p_i, as marginals of the dual variables x."""
         tables, alone = self._split(x)
         # without edges, no node belongs to a table
         if not self.n_tables:

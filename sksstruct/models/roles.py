@@ -63,7 +63,10 @@ def _of_structure(forms):
 
 @singledispatch
 def smooth_loss(model, smoothing, nonsmooth=False):
-    """Form a loss with a gradient: "exp" for the entropy, "topk" for l2, "slopes".
+    """Form a loss with a gradient, by the oracle "exp", "topk" or "slopes".
+
+    "exp" is for smoothing by the entropy, "topk" for smoothing by l2, and "slopes" for
+    losses that are smooth without smoothing.
 
     Parameters
     ----------
@@ -110,7 +113,7 @@ def _(model, smoothing, nonsmooth=False):
 
 @singledispatch
 def nonlinear_loss(model, smoothing, k, fine=True):
-    """Form the loss of scores that are not linear in the weights: "nonlinear".
+    """Form the loss of scores that are not linear in the weights (oracle "nonlinear").
 
     Parameters
     ----------
@@ -140,7 +143,7 @@ def _(model, smoothing, k, fine=True):
 
 @singledispatch
 def entropy_dual(model, smoothing, state=None):
-    """Form dual variables of a loss smoothed by the entropy: "exp".
+    """Form dual variables of a loss smoothed by the entropy, by the oracle "exp".
 
     Parameters
     ----------
@@ -205,7 +208,7 @@ def _(model, state, smoothing):
 
 @singledispatch
 def dual_space(model):
-    """Form the dual variables as one vector: "projection".
+    """Form the dual variables as one vector, for models with the oracle "projection".
 
     Parameters
     ----------
@@ -226,7 +229,7 @@ dual_space.register(BoundTable, _of_structure({Graphs: ForestDual, Classes: Clas
 
 @singledispatch
 def coordinate_dual(model, alpha, state=None):
-    """Form dual variables that are independent of each other: "coordinates".
+    """Form dual variables that a solver changes one by one (oracle "coordinates").
 
     Parameters
     ----------
@@ -279,7 +282,7 @@ def _(model, state):
 
 @singledispatch
 def curved_blocks(model, alpha):
-    """Form blocks of weights whose objectives add up: "curvature".
+    """Form blocks of weights whose objectives add up (oracle "curvature").
 
     Parameters
     ----------
@@ -316,7 +319,7 @@ def _once(form):
 
 @singledispatch
 def factor_model(model):
-    """Form the factors of all examples: "factors".
+    """Form the factors of all examples, for models with the oracle "factors".
 
     Parameters
     ----------

@@ -59,7 +59,9 @@ class RowsModel(ModelSpec):
         return factor / FACTOR_OF_SQUARE / self._total
 
     def _learn(self, X, y):
-        """Learn from checked data; return outputs as numbers."""
+        """Learn classes or labels, and sizes, from checked data; return outputs as
+        numbers.
+        """
         raise NotImplementedError
 
     def _factors_of(self, Y, weight):

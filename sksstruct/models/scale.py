@@ -1,7 +1,8 @@
 """Sizes of features: norms of rows, and moments of columns.
 
-`alpha="auto"` follows variances, as a constant that is added to a column carries no
-information.
+`alpha="auto"` is proportional to the variances of the columns. It does not depend on
+their means, because the bias of each label can compensate for a constant that is added
+to a column.
 """
 
 from dataclasses import dataclass

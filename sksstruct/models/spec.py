@@ -88,7 +88,7 @@ class ModelSpec:
         if self._parameter_constraints:
             validate_params(self)
 
-    # The surrogates that estimators of the model know by name.
+    # The surrogates that estimators of the model accept by name.
     _losses = LOSSES
     # Kinds of task losses that may replace the model's own loss.
     _task_losses: ClassVar[tuple[type, ...]] = ()
@@ -98,7 +98,7 @@ class ModelSpec:
     _loss_parameters: ClassVar[tuple[str, ...]] = ()
 
     def _take_loss(self, loss):
-        """Learn which loss is minimized; return the surrogate.
+        """Set the loss that training minimizes; return its surrogate.
 
         Parameters
         ----------
@@ -229,7 +229,9 @@ class ModelSpec:
         return False
 
     def _facts_seen(self, X, y, sample_weight):
-        """Combinations that a part contains, once facts of all parts are known.
+        """Combinations of labels, or of features and labels, that occur in a part.
+
+        Called once the facts of all parts are known.
 
         Returns
         -------
@@ -239,7 +241,7 @@ class ModelSpec:
         raise NotImplementedError
 
     def _learn_seen(self, seen):
-        """Learn from the union of `_facts_seen` over all parts."""
+        """Learn the combinations that `_facts_seen` found in any part of the data."""
         raise NotImplementedError
 
     def _layout(self):
@@ -270,14 +272,14 @@ class ModelSpec:
     follows_scale = False
     # Whether the loss is the likelihood, which has other constants of alpha.
     is_likelihood = False
-    # Share of the positions without the commonest label.
+    # Share of the positions whose label is not the most common one.
     share_of_others_ = 1.0
     # Result of `ColumnMoments.mean_square` for the rows of features; zero in models
     # without rows, which have no scale to follow.
     mean_square_ = 0.0
     # Numbers subtracted from the columns of features in training, or None.
     centers_ = None
-    # alpha="auto" before the factor of the scale.
+    # alpha="auto" before its multiplication by `alpha_factor`.
     auto_alpha = 1e-3
 
     @property

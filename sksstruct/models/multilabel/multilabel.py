@@ -35,7 +35,7 @@ from sksstruct.utils.validation import check_weight
 
 
 class MultilabelModel(RowsModel):
-    """Scores of labels, and of pairs of them.
+    """Sets of labels, with scores of the labels and of pairs of labels.
 
     Parameters
     ----------

@@ -22,7 +22,8 @@ OTHERS = 2.0
 LENIENCES = 0.0, 0.25, 0.5, 0.75
 # Largest number of steps of the mean-field approximation.
 MEAN_FIELD_STEPS = 100
-# Change of the scores, as log-odds, below which the steps end.
+# The mean-field steps end when the scores, which are log-odds, change by less than
+# this.
 SETTLED = 1e-6
 # Newton's method of the calibration: largest number of steps, gradient at which they
 # end, least decrease as a share of length times slope, and shortest length of a step.

@@ -162,6 +162,8 @@ def _padded(X, offsets, dtype):
 
 
 def _rounded(n):
-    """The next number of at most four significant binary digits, and at least 8."""
+    """The least number from n on with at most four significant binary digits, but at
+    least 8.
+    """
     step = 2 ** max(int(n - 1).bit_length() - 4, 0)
     return max(-(-n // step) * step, 8)

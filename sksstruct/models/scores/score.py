@@ -98,7 +98,7 @@ class ScoreFunction(BaseEstimator):
         raise NotImplementedError
 
     def value(self, w: np.ndarray, X: Any, n_labels: int) -> np.ndarray:
-        """Score rows.
+        """Scores of rows of features.
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ FINE, COARSE = (128, 16, 8), (1024, 16, 1)
 
 
 class ScoredLoss(NonlinearLoss):
-    """A model with a score function bound to data: "nonlinear".
+    """A model with a score function bound to data; its oracle is "nonlinear".
 
     Parameters
     ----------
