@@ -35,8 +35,9 @@ class Parts(PartsKernel):
         Distances at which a part counts as lost; None for prediction.
     """
 
-    # with smoothing by sums, training reaches a duality gap of 1 % of the objective in
-    # 64 passes; with smoothing by the 5 best labelings, the gap is far larger after 200
+    # with smoothing by sums, training reaches a relative duality gap of 1 % in 64
+    # passes; with smoothing by the 5 best labelings, the gap is far larger after 200
+    # passes
     prefers_sums = True
 
     def __init__(

@@ -129,7 +129,7 @@ cdef class WeightBlocks:
         cdef Block* block
         for number in range(self.n_blocks):
             block = &self.blocks[number]
-            # blocks of one column are read by whole cache lines
+            # in a block of one column, 8 weights (a cache line) count as a row
             size = gcd(size, 8 if block.ld == 1 else block.ld)
             size = gcd(size, block.first_weight)
         return max(size, 1)
@@ -160,7 +160,7 @@ cdef class WeightBlocks:
         cdef Block* block = &self.blocks[number]
         n, ld, first = block.n_features, block.ld, block.first_weight
         rows = w[first:first + (n + block.has_bias) * ld].reshape(-1, ld)
-        # without padding
+        # without the padding at the end of each row
         rows = rows[:, :block.n_columns]
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
@@ -236,7 +236,8 @@ cdef class WeightBlocks:
             for row in range(block.offsets[i], block.offsets[i + 1]):
                 entries = (<FeatureRows> block.rows).row(row)
                 catch_up_entries(weights, size, block, &entries)
-                # a dense row has all features, so that other rows add none
+                # a dense row has all features, so that the example's other rows read no
+                # further weights
                 if entries.index == NULL:
                     break
             if n_rows_of(block, i):

@@ -52,7 +52,7 @@ cdef struct Extents:
 
 
 cdef inline void list_cell(Change* change, Py_ssize_t cell) noexcept nogil:
-    """List a changed cell, unless it is listed already."""
+    """Add a cell to the list of changed cells, unless the list has it already."""
     if not change.cell_listed[cell]:
         change.cell_listed[cell] = 1
         change.changed_cells[change.n_changed_cells] = <int32_t> cell

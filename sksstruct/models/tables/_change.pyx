@@ -27,7 +27,7 @@ from sksstruct.utils._simd cimport sks_axpy, sks_changed_rows, sks_dot, sks_gram
 
 
 cdef inline double square_of_row(Py_ssize_t ld, const double* row) noexcept nogil:
-    """Return the squared norm of a row."""
+    """Return the squared norm of a row of ld numbers."""
     return row[0] * row[0] if ld == 1 else sks_dot(ld, row, row)
 
 
@@ -123,7 +123,8 @@ cdef class Changes:
             rows, n_rows = &change.blocks[number], 0
             for i in range(self._n_examples):
                 n_rows = max(n_rows, n_rows_of(&self._layout.blocks[number], i))
-            # a spare entry: kernels write a row before they know whether the list grows
+            # a spare entry: kernels write the number of a row after the end of the list
+            # before they test whether the list grows
             rows.rows, rows.listed = (
                 workspace.integers(n_rows + 1), workspace.flags(n_rows))
             most = max(most, self._layout.blocks[number].ld)
@@ -339,7 +340,8 @@ cdef class Changes:
                 entries = (<FeatureRows> block.rows).row(
                     block.offsets[i] + rows.rows[k])
                 touch_entries(block, &entries, weights)
-                # a dense row has all features, so that other rows add none
+                # a dense row has all features, so that the other rows change no further
+                # weights
                 if entries.index == NULL:
                     break
             entries = (<FeatureRows> block.rows).shared()
@@ -424,7 +426,9 @@ cdef inline void scatter_rows(const Block* block, const RowChange* rows, Py_ssiz
 
 cdef inline double take_squares(Py_ssize_t ld, const RowEntries* entries,
                                 double* product) noexcept nogil:
-    """Return the sum of squares of the rows of some features, and set these to zero."""
+    """Return the sum of squares of the rows of `product` for some features, and set
+    these rows to zero.
+    """
     cdef Py_ssize_t entry
     cdef double total = 0.0
     cdef double* row

@@ -129,7 +129,7 @@ cdef class FeatureColumns:
                const double[:, ::1] differences, double[:, ::1] out):
         """Write the rows of F' D for features first <= feature < last."""
         cdef Py_ssize_t feature, begin, count, ld = out.shape[1]
-        # the kernels add a bias to the products: zeros
+        # the kernels add a bias to the products, which is zero here
         cdef double[::1] zeros = aligned_zeros(ld)
         with nogil:
             for feature in range(first, last):

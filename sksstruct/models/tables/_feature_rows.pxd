@@ -27,7 +27,8 @@ cdef class FeatureRows:
     cdef bint sparse, single, unit, mixed
     # factor of all values, in every product
     cdef double scale
-    # values, in `values32` if the features are float32, else in `values64`
+    # the stored values of all rows, in `values32` if the features are float32, else in
+    # `values64`
     cdef const float* values32
     cdef const double* values64
     # feature of each stored entry of CSR rows; NULL for dense rows

@@ -66,8 +66,8 @@ def stored_arrays(rows, as_given=False):
     values, indices = rows.data, np.ascontiguousarray(rows.indices, np.int32)
     if not len(values):
         values, indices = np.zeros(1, values.dtype), np.zeros(1, dtype=np.int32)
-    # scipy chooses the integer type of indptr by size; kernels are compiled for one
-    # type
+    # scipy chooses the integer type of indptr by size, and callers without `as_given`
+    # are compiled for int64 only
     pointers = np.int32 if as_given and rows.indptr.itemsize == 4 else np.int64
     return values, indices, np.ascontiguousarray(rows.indptr, pointers)
 
@@ -418,7 +418,7 @@ cdef class FeatureRows:
                            const double* spread) noexcept nogil:
         """Return the inner product of the row and a row that was spread."""
         cdef RowEntries row = self.row(position)
-        # both rows are scaled
+        # neither the spread row nor the values contain the factor `scale` of all values
         cdef double square = self.scale * self.scale, beside = 0.0
         if self.mixed:
             beside = self.beside.spread_dot(position, spread)

@@ -97,7 +97,7 @@ cdef class RowFactors(FactorModel):
         cdef Py_ssize_t low = 0, high = self.ld, k, n_parts
         cdef double* scores = self._scores
         cdef double best
-        # the last part may be shorter
+        # the last part of the labels may be shorter
         if part >= 0.0 and self.width < self.ld:
             n_parts = (self.n_labels + self.width - 1) // self.width
             low = <Py_ssize_t> (part * n_parts) * self.width

@@ -317,7 +317,7 @@ cdef class TableSmoothLoss(SmoothLoss):
             self._other[i, k] = weight * means[k]
 
     def _write_gradient(self, gradient, n_jobs):
-        """Compute the gradient from the differences."""
+        """Write the gradient F' D of each block, from the stored differences D."""
         cdef Block* block
         # padding between the blocks stays zero
         gradient[:] = 0.0
@@ -344,7 +344,7 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     def start_visits(self, bint anchored):
         if anchored and not self._anchored:
-            # visits that subtract no anchor would be those of another method
+            # without the anchor's gradient, visits would have no variance reduction
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
         self._visit = MeansScratch(self.table)
@@ -360,7 +360,8 @@ cdef class TableSmoothLoss(SmoothLoss):
         self.table.potentials(workspace, i)
         workspace.loss_scale = 1.0
         self._difference(workspace, self._visit, i, self.mu / scale)
-        # both differences subtract mu_i(y_i), which cancels
+        # the differences at the weights and at the anchor both contain mu_i(y_i), which
+        # cancels
         if anchored:
             self._subtract_anchor(i, self._visit.means)
         return self.table.add_means(workspace, i, self._visit.means)

@@ -249,7 +249,7 @@ cdef class BoundTable(BoundModel):
 
     def joint_feature(self, TableWorkspace workspace, Py_ssize_t i,
                       const int32_t[::1] y):
-        """Return A_i^T mu(y), flat."""
+        """Return A_i^T mu(y), the joint feature vector of y, as flat weights."""
         cdef double[::1] out = np.zeros(self.n_weights)
         with nogil:
             self.add_labeling(workspace, i, &y[0], 1.0)
@@ -561,7 +561,8 @@ cdef class BoundTable(BoundModel):
     # ---- inner products of labelings ----
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        # many products take little more time than one, even if no matrix is kept
+        # the inner products of a labeling with many others take little more time than
+        # one inner product, even if no Gram matrix is kept
         return 1
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
@@ -606,7 +607,8 @@ cdef class BoundTable(BoundModel):
         # the matrix of a single row is always kept
         self._changes.grams.find(0, i, ws.change.spread, &gram)
         square = gram[0] + (1.0 if self._blocks.has_bias else 0.0)
-        # inner products of differences between indicators and the observed indicator
+        # K_i times the inner product of two differences, each between the indicator of
+        # a labeling and the observed indicator
         for k in range(n_labelings):
             out[k] = square * (
                 <double> (entry == labelings[k]) - (entry == observed)
