@@ -258,7 +258,7 @@ class CompiledModel(Constrained, StructuredModel):
         return self._shown_all(X, labelings, model.starts), scores
 
     def _shown_all(self, X, labelings, offsets):
-        """Outputs of consecutive labelings."""
+        """Consecutive labelings as outputs in the form that users see."""
         return [
             self._shown(x, labelings[a:b])
             for x, (a, b) in zip(X, pairwise(offsets.tolist()), strict=True)

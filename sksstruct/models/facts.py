@@ -47,7 +47,7 @@ class Facts:
         return sum(self.sizes.values())
 
     def merge(self, other):
-        """The facts of two parts of the data together.
+        """The facts about both parts of the data, merged.
 
         The rounding of sums depends on the order of the merges.
 

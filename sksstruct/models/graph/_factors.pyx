@@ -1,4 +1,4 @@
-"""Oracles of graphs as factors; `factors.py` documents them, and sets them up.
+"""Kernels for the factors of graphs, which `factors.py` documents and sets up.
 
 Outcome (a, b) is entry a ld + b of `EdgeRowKernel`, and entry a K + b of
 `PottsKernel`; ordered tables number entries as they are inserted.
@@ -111,7 +111,7 @@ cdef class TableKernel(GraphKernel):
         if factor != 1.0:
             left = self._divide(0, &messages[0], factor)
             right = self._divide(1, &messages[1], factor)
-        # the table counts its own visits
+        # the table counts the entries that the search visits
         (<IndicatorTable> table).visited = 0
         if linear:
             found = (<IndicatorTable> table).scan(
@@ -272,7 +272,7 @@ cdef class PottsKernel(GraphKernel):
     end.
     """
 
-    # a row of features for each edge, and their weights
+    # a row of features for each edge, and the weight of each feature
     cdef FeatureRows _edge_features
     cdef object _row_arrays
     cdef double* _edge_weights
@@ -334,8 +334,8 @@ cdef class PottsKernel(GraphKernel):
             silent += 1
         if silent < self.n_labels:
             self._offer(silent, silent, equal, outcome)
-        # unequal labels: among the two best labels of each end, as the best labels of
-        # the two ends may be equal
+        # unequal labels: the best pair has one of the two best labels of each end. One
+        # label of each end is not enough, as the best labels of both ends may be equal.
         for side in range(2):
             self._two_best(side, &messages[side], best[side])
         for k in range(2):

@@ -65,7 +65,7 @@ cdef class GraphKernel(Structure):
             self._edge_up = intps(edge_up)
 
     def plan(self, Py_ssize_t i, Tree tree):
-        """Set the order of messages of a forest."""
+        """Store the order of messages in graph i, a forest, and each node's parent."""
         cdef Py_ssize_t k, first = self._starts[i], root = tree.root
         # `Tree` has a root above the roots of a forest; its order begins with this
         # root, which is left out here

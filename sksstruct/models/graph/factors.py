@@ -133,9 +133,13 @@ class GraphFactors:
         return float((self.row_weights**2).sum()) + float((edges**2).sum())
 
     def changes(self, pairs, left, right, amounts):
-        """Return changes of `edge_weights` after changes of the scores of outcomes."""
+        """Return the change of `edge_weights` from changes of dual variables of edges.
+
+        The features of edge pairs[k], for the labels left[k] and right[k] of its ends,
+        are added amounts[k] times.
+        """
         K = self.n_labels
-        # entries of one outcome are summed
+        # csr_array sums the amounts of an edge and a pair of labels that occur twice
         entries = sparse.csr_array(
             (amounts, (pairs, left.astype(np.int64) * K + right)),
             shape=(self.n_pairs, K * K),
@@ -152,7 +156,9 @@ class GraphFactors:
     # ---- the objective ----
 
     def work_of_maxima(self):
-        # sweeps read all entries of tables, in SIMD vectors
+        # Sweeps also read all entries of the tables, but in SIMD vectors, which takes
+        # far less time than visits of single scores: an edge counts as four scores per
+        # label.
         return (
             self.n_variables + 4 * self.n_pairs
         ) * self.n_labels + self.work_of_cliques()

@@ -117,7 +117,7 @@ def forest_factors(model):
 class BoundRelaxedGraph(BoundPython):
     """A `RelaxedGraphModel` bound to data: factors, and an oracle in Python."""
 
-    # other solvers solve a linear program for each graph in each pass
+    # other solvers decode each graph in each pass, which may take a linear program
     preferred_solver = "gdmm"
 
     @property

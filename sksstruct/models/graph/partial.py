@@ -68,7 +68,9 @@ class NodeLabels:
         return replace(self, classes=classes, codes=codes, choices=choices)
 
     def by_graph(self):
-        """Numbers of the labels of each graph, or a `Partial`."""
+        """For each graph the numbers of its labels, or a `Partial` if some of its nodes
+        have no single label.
+        """
         ends = np.cumsum(self.sizes)[:-1]
         rows = np.split(self.codes, ends)
         if self.known is None:
@@ -111,7 +113,7 @@ def observed_graphs(X, y):
 
 
 def known_parts(X, y, weight):
-    """The parts of graphs with single labels, as separate graphs.
+    """The subgraphs of the nodes with single labels, as separate graphs.
 
     Parameters
     ----------

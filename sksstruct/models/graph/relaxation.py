@@ -73,7 +73,8 @@ def relaxed_maxima(
 def _chunks(factors):
     """Ranges of examples, the same for any number of threads."""
     K = factors.n_labels
-    # messages, and tables of edges that are not shared
+    # number of scores of each example: of its nodes, of messages to its nodes, of
+    # tables of edges that are not shared, and of tables of cliques
     scores = np.diff(factors.first_variable) * K
     scores += np.diff(factors.first_pair) * factors.scores_of_edge
     if factors.cliques is not None:
@@ -130,7 +131,7 @@ def _messages(multipliers, edges, ends, graph):
     rows = 2 * np.arange(edges.start, edges.stop) + (ends[:, 0] > ends[:, 1])
     sizes = first[rows + 1] - first[rows]
     dense = np.zeros((len(rows), int(graph.n_states[0])))
-    # indices of the entries of all rows, row by row
+    # indices into `labels` and `values` of the entries of these sparse rows, row by row
     before = np.repeat(np.cumsum(sizes) - sizes, sizes)
     entries = np.repeat(first[rows], sizes) + np.arange(sizes.sum()) - before
     dense[np.repeat(np.arange(len(rows)), sizes), labels[entries]] = values[entries]

@@ -422,7 +422,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         weights, divided_by = self._weights(len(y_true), Graph(*x).node_weights)
         weights = weights * self._costs_of(y_true)
         graph = self._graph(x, w, (1.0 - y_true) * weights[:, None] / divided_by)
-        # message passing finds the maximum if the relaxation is tight
+        # if the relaxation is tight, message passing usually finds the maximum
         name = "mplp" if graph.n_factors else "trws"
         result = resolve_map_solver(name, tol=1e-9, max_iter=100).solve(
             graph, random_state=0
@@ -435,7 +435,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         answer = {"nodes": np.round(nodes, 9), "edges": np.round(edges, 9)}
         if not self.orders_:
             return answer
-        # factors are sorted by kind
+        # `factors` has the marginals of all cliques, sorted by kind
         sizes = [len(rows) for rows in self._parts(x).cliques]
         ends = np.cumsum([0, *sizes])
         counts = [

@@ -126,7 +126,7 @@ class Graphs(GraphKernel):
         edges = self._edges_of(i)
         n_rows = 1 if self.shared else len(edges)
         rows = table[start : start + n_rows * row_length].reshape(n_rows, row_length)
-        # with potts scores, too, oracles of `inference` expect whole tables
+        # oracles of `inference` expect whole tables, also for potts scores
         if self.potts:
             tables = rows[:, :, None] * np.eye(n_labels)
         else:

@@ -90,7 +90,7 @@ class SymmetricEdges(StructuredModel):
         return [*graphs, *mirrors], [*y, *y], np.tile(weight / 2.0, 2)
 
     def _mirror(self, graph, name):
-        """A graph whose edges have the other direction."""
+        """The mirror of a graph: reversed edges, with features times their signs."""
         rows = graph.edge_features
         signs = self._signs(1 if rows is None else rows.shape[1], name)
         if rows is None and signs[0] < 0:

@@ -360,7 +360,9 @@ cdef class ConditionalKernel:
         return total
 
     def sums(self, duals, out):
-        """Add sums of p_i c_ij b_ij over examples without and with label j to `out`."""
+        """Add to `out` two rows of sums of p_i c_ij b_ij: for each label j, the sum over
+        the examples without the label, and the sum over the examples with it.
+        """
         cdef Py_ssize_t i, j, state
         cdef const double* b = const_doubles(duals)
         cdef double* total = doubles(out)
@@ -415,7 +417,7 @@ cdef class ConditionalKernel:
                 values[i] = total
 
     cdef double _squared_hinge_loss(self, Py_ssize_t i, double* scores) noexcept nogil:
-        """Return sum_j c_ij l(s_ij f_ij); overwrites scores of labels that are on."""
+        """Return sum_j c_ij l(s_ij f_ij); overwrites the scores of hidden labels."""
         cdef Py_ssize_t j, place
         cdef double slack, total = 0.0
         cdef const double* costs = self.costs

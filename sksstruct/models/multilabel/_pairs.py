@@ -9,7 +9,7 @@ FEW_LABELS = 100
 # Of pairs of independent labels, one in a thousand has a G statistic above this: the
 # quantile of the chi-squared distribution with one degree of freedom.
 SIGNIFICANT = 10.83
-# Largest number of pairs for each label with pairs="significant".
+# Largest number of pairs with pairs="significant", divided by the number of labels.
 PAIRS_PER_LABEL = 20
 # Number of labels whose joint counts with all labels are formed at a time.
 BLOCK = 256

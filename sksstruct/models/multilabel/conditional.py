@@ -65,7 +65,7 @@ class ConditionalRows(ConditionalKernel):
             owners, hidden = np.nonzero((Y == 1) | ~counted)
             states = Y + 2 * ~counted
             costs = np.vstack([costs, np.zeros_like(costs)])
-        # neighbors of each label
+        # for each label, the labels that it interacts with
         numbers, (left, right) = np.arange(len(pairs)), np.asarray(pairs).T
         ends = np.concatenate([left, right])
         order = np.argsort(ends, kind="stable")
@@ -88,7 +88,7 @@ class ConditionalRows(ConditionalKernel):
 
 
 class ConditionalModel(Trainable):
-    """The composite likelihood, or margins, of label sets: "coordinates".
+    """The composite likelihood, or margins, of label sets, bound to data.
 
     Each label has the loss of its own score, in which the other labels have their
     observed values; `_conditional.pyx` has the formulas. Without pairs, each label is a

@@ -135,8 +135,8 @@ cdef class FeatureRows:
         if self.sparse:
             indices = index
             self.indices = &indices[0]
-            # Features of texts are mostly indicators, whose values would be two thirds
-            # of the memory that a visit reads.
+            # Features of texts are mostly indicators, whose values would be half of the
+            # memory that a visit reads, or two thirds in double precision.
             self.unit = read_often and all_ones(values)
             if pointer.itemsize == 4:
                 indptr32 = pointer

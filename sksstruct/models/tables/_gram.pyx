@@ -94,7 +94,8 @@ cdef class GramMatrices:
         if not self._needed and size * size > WIDEST * (
                 <FeatureRows> block.rows).count(first, first + size):
             return False
-        # 4096 bytes are always allowed, as examples may have few features
+        # A matrix may be larger than four times the rows of features by 4096 bytes, as
+        # examples may have few features.
         return size <= self._max_rows and 8 * size * size <= 4096 + 4 * (
             <FeatureRows> block.rows).n_bytes(first, first + size)
 
