@@ -360,8 +360,8 @@ cdef class ConditionalKernel:
         return total
 
     def sums(self, duals, out):
-        """Add to `out` two rows of sums of p_i c_ij b_ij: for each label j, the sum over
-        the examples without the label, and the sum over the examples with it.
+        """Add to `out` the sums of p_i c_ij b_ij of each label j: over the examples
+        without the label in the first row, and with the label in the second row.
         """
         cdef Py_ssize_t i, j, state
         cdef const double* b = const_doubles(duals)

@@ -166,8 +166,8 @@ class _Search:
         return _Part(labels, float(unary[on].sum() + of_pairs), fixed)
 
     def _divide(self, unary, part):
-        """The free labels in an order, and for each of them an upper bound on the scores
-        of the sets in which it is the first label that flips.
+        """The free labels in an order, and for each of them an upper bound on the
+        scores of the sets in which it is the first label that flips.
 
         Bounds are pairs ``(bound, index in the order)``, the highest last.
         """
