@@ -1,4 +1,4 @@
-"""Common parts of the compiled models of lists of inputs."""
+"""Base class of compiled models whose X is a list of inputs, such as graphs."""
 
 import math
 from itertools import pairwise
@@ -18,7 +18,7 @@ from sksstruct.utils.parallel import run_in_chunks
 
 
 class CompiledModel(Constrained, StructuredModel):
-    """Base class of the compiled models of lists of inputs.
+    """Base class of compiled models whose X is a list of inputs, such as graphs.
 
     Subclasses define ``_input(x, name)``, which checks an input, ``_output(x, y,
     name)``, which checks an output, and ``_learn(X, y, weight)``, which learns from
@@ -94,7 +94,9 @@ class CompiledModel(Constrained, StructuredModel):
         return self._bound([self._smallest()], None, None)
 
     def _smallest(self):
-        """A checked input of zeros, once the numbers of features are known."""
+        """The smallest possible input, checked and with features of zero; called once
+        the numbers of features are known.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no _smallest")
 
     def _learn_facts(self, facts):

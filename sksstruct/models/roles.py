@@ -48,7 +48,10 @@ def _missing(what, model):
 
 
 def _of_structure(forms):
-    """Choose a dual or factors by the type of the structure of a model of tables."""
+    """Return a function that forms a dual, or factors, of a table model.
+
+    `forms` has a function for each type of the model's structure.
+    """
 
     def form(model):
         if type(model.structure) not in forms:

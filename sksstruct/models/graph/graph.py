@@ -393,7 +393,7 @@ class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
         if self.pairwise == "potts":
             edge_coef = edge_coef[:, 0]
         else:
-            # without padding
+            # without the padding at the end of each row of labels
             edge_coef = edge_coef.reshape(len(edge_coef), n_labels, -1)[:, :, :n_labels]
         return {"coef": coef, "intercept": intercept, "edge_coef": edge_coef}
 

@@ -56,7 +56,7 @@ cdef class FeatureRows:
     cdef Py_ssize_t n_bytes(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void prefetch_pointers(self, Py_ssize_t position) noexcept nogil
     cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
-    # products with the weights of all labels, or of some labels
+    # ---- products with the weights of all labels, or of some labels ----
     cdef void scores(self, Py_ssize_t position, const double* weights, Py_ssize_t ld,
                      const double* init, double* out) noexcept nogil
     cdef void scores_of_rows(self, Py_ssize_t first, Py_ssize_t count,
@@ -73,12 +73,12 @@ cdef class FeatureRows:
     cdef void scatter_rows(self, Py_ssize_t first, Py_ssize_t count,
                            const int32_t* rows, double step, const double* change,
                            Py_ssize_t ld, double* weights) noexcept nogil
-    # products with the weights of one label
+    # ---- products with the weights of one label ----
     cdef double column_score(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t step) noexcept nogil
     cdef void add_to_column(self, Py_ssize_t position, double change, double* weights,
                             Py_ssize_t step) noexcept nogil
-    # products of two rows
+    # ---- products of two rows ----
     cdef void spread(self, Py_ssize_t position, double* out) noexcept nogil
     cdef void unspread(self, Py_ssize_t position, double* out) noexcept nogil
     cdef double spread_dot(self, Py_ssize_t position,

@@ -45,16 +45,16 @@ cdef class Structure:
     cdef const uint8_t* _known
     cdef Py_ssize_t _known_step
 
-    # labelings
+    # ---- labelings ----
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil
-    # the loss
+    # ---- the loss ----
     cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil
-    # oracles
+    # ---- oracles ----
     cdef int decode(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
                     int32_t* y) except -1 nogil
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory oracle, Py_ssize_t i,
@@ -64,7 +64,7 @@ cdef class Structure:
     cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
                              double* means, double* value) except -1 nogil
     cdef void forbid_others(self, Potentials* at, Py_ssize_t i) noexcept nogil
-    # weights that are potentials themselves
+    # ---- weights that are potentials themselves ----
     cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* others) noexcept nogil
