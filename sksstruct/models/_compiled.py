@@ -65,7 +65,7 @@ class CompiledModel(Constrained, StructuredModel):
         return super().intercept_scaling_ if is_scaled else 1.0
 
     def _learn_moments(self, X, weight):
-        """Learn the moments of the rows of a part of the data."""
+        """Learn the moments of the features of a part of the data."""
         if self.follows_scale and self._with_rows is not None:
             sizes = np.diff(self._offsets(X))
             self.moments_ = ColumnMoments.of(self._rows(X), np.repeat(weight, sizes))

@@ -86,7 +86,7 @@ class PolytopeDual(DualSpace):
         return nodes
 
     def _scores(self, w):
-        """Scores of the labels of all nodes; a table for all edges or for each edge.
+        """Scores of labels of all nodes, and of pairs: one table, or one for each edge.
 
         `slopes` overwrites the scores.
         """
@@ -208,7 +208,7 @@ class ChainDual(PolytopeDual):
 
 
 def _block_scores(model, w, number):
-    """The tables of one block as rows, of all examples."""
+    """The tables of one weight block for all examples, as rows of one matrix."""
     coef, bias = model.block(w, number)
     return np.asarray(model.features[number] @ coef) + bias
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from sksstruct.utils._mixed import SPARSE_BELOW, MixedRows
 
-# Number of entries that are processed together.
+# Number of entries of a matrix that are processed at a time.
 _BATCH = 2**20
 # A column whose range is above the median range by more than this factor has other
 # units than most columns, and counts as if it had the median range.

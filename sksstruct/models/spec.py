@@ -26,7 +26,8 @@ LIKELIHOOD_C2 = 0.0075
 ROW_ALPHA = 0.5
 # As `ROW_ALPHA`, with the likelihood.
 ROW_LOG_ALPHA = 0.1
-# Least mean of squares for which floating-point numbers can follow the scale.
+# Least mean square of features for alpha="auto": if it is smaller, squares of features
+# are not normal floating-point numbers.
 _LEAST_SQUARE = 1e-300
 
 

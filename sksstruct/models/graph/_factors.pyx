@@ -87,14 +87,14 @@ cdef class TableKernel(GraphKernel):
     cdef object _table_arrays
     # borrowed references, for calls of the tables without the GIL
     cdef PyObject** _addresses
-    # table of each edge, and factor of its scores
+    # number of each edge's table; factor by which the edge multiplies the table
     cdef const int32_t* _table
     cdef const double* _factor
     # scratch for messages divided by the factor: two rows
     cdef double* _divided
 
     def set_tables(self, tables, addresses, table, factor, divided):
-        """Set new, empty tables, and the table of each edge."""
+        """Store new, empty tables, and the table and the factor of each edge."""
         self._table_arrays = tables, addresses, table, factor, divided
         self._addresses = <PyObject**> intps(addresses)
         self._table, self._factor = const_int32s(table), const_doubles(factor)
@@ -180,7 +180,8 @@ cdef class EdgeRowKernel(GraphKernel):
     cdef double* _first_table_weight
     cdef double* _table
     cdef Py_ssize_t _step
-    # the only feature of each edge, or -1, and its value
+    # number of the feature of each edge that has a single, positive one, else -1; value
+    # of this feature
     cdef const int32_t* _single
     cdef const double* _factor
     # scratch: messages to the first end, and for each label of the second end a maximum
@@ -359,7 +360,9 @@ cdef class PottsKernel(GraphKernel):
             label += 1
 
     cdef void _rank(self, int side, Py_ssize_t label, Py_ssize_t* best) noexcept nogil:
-        """Insert a label into the two best of an end."""
+        """Insert a label of an end into `best`, the two labels with the largest
+        messages so far, if its message is large enough.
+        """
         cdef double message = self._dense[side * self.ld + label]
         if best[0] < 0 or message > self._dense[side * self.ld + best[0]]:
             best[0], best[1] = label, best[0]

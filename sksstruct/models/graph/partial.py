@@ -51,7 +51,7 @@ class NodeLabels:
         return cls(sizes, *encode_choices(y, sizes, what="graph"))
 
     def counts(self, X, weight):
-        """Weight of each known label: graph weights times node weights."""
+        """Weight of the nodes with each label: graph weights times node weights."""
         weights = np.repeat(weight, self.sizes) * weights_of_nodes(X)
         return np.bincount(self.codes, weights, len(self.classes))
 
@@ -153,8 +153,9 @@ def known_parts(X, y, weight):
 
 
 def induced(x, nodes):
-    """The graph of some nodes of a checked graph, with the edges and cliques among
-    them."""
+    """The subgraph of some nodes of a checked graph, with the edges and cliques that
+    have only these nodes.
+    """
     places = np.full(x.node_features.shape[0], -1, dtype=np.intp)
     places[nodes] = np.arange(len(nodes))
     edges = places[x.edges]

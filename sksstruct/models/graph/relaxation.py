@@ -71,7 +71,7 @@ def relaxed_maxima(
 
 
 def _chunks(factors):
-    """Ranges of examples, the same for any number of threads."""
+    """Divide the examples into ranges, which are the same for any number of threads."""
     K = factors.n_labels
     # number of scores of each example: of its nodes, of messages along its edges, of
     # tables of edges that are not shared, and of tables of cliques

@@ -79,8 +79,8 @@ class Graphs(GraphKernel):
         if forest:
             self._plan()
         else:
-            # solvers are made at the first visit of each graph, and reused by later
-            # visits
+            # the first visit of a graph makes its minimum-cut solver, which later
+            # visits reuse
             self._cuts = [None] * self.n_examples
 
     @property

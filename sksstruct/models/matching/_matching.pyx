@@ -52,7 +52,8 @@ cdef class Matchings(Structure):
     def __init__(self, sizes, y_true, max_keys, shapes, offsets, costs, constants,
                  complete):
         self._shapes, self._offsets, self.complete = shapes, offsets, complete
-        # scores for the assignment, its columns, and its memory
+        # room for the scores that `assign` reads, the columns that it finds, and its
+        # scratch
         self.memory_size = (shapes.prod(axis=1).max(initial=1) + self.max_size
                             + assignment_memory(np.max(shapes, initial=1)))
         # shapes are part of the meaning, as different shapes may have equally many

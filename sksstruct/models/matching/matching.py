@@ -177,7 +177,7 @@ class MatchingModel(CompiledModel):
                 "Use a smaller alpha, a larger miss_cost, fit_intercept=True, or "
                 "complete=True if every row has a column",
                 UserWarning,
-                stacklevel=3,  # past predict
+                stacklevel=3,  # the caller of predict
             )
         return outputs, scores
 

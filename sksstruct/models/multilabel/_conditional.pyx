@@ -169,7 +169,7 @@ cdef class ConditionalKernel:
         return self.states[i * self.n_labels + j]
 
     cdef inline double _cost(self, Py_ssize_t state, Py_ssize_t j) noexcept nogil:
-        """Return c_ij of the examples whose label j has a state."""
+        """Return c_ij, the cost of label j of the examples in which it has a state."""
         return self.costs[state * self.n_labels + j]
 
     # ---- one example ----
@@ -185,7 +185,7 @@ cdef class ConditionalKernel:
 
     cdef void _add_pair_scores(self, Py_ssize_t i, const double* w,
                                double* out) noexcept nogil:
-        """Add the scores of pairs to f_ij."""
+        """Add the scores of pairs to the scores f_ij of all labels of an example."""
         cdef Py_ssize_t k, place, entry
         cdef const double* pair_weights = w + self.n_features * self.ld
         if not self.n_pairs:
@@ -457,7 +457,9 @@ cdef class ConditionalKernel:
 
     cdef double _logistic_slopes(self, Py_ssize_t i, double* scores, double* sizes,
                                  double* small) noexcept nogil:
-        """Form the slopes of the logistic loss, with eight exponentials at a time."""
+        """Do the same as `_slopes` for the logistic loss, with eight exponentials at a
+        time.
+        """
         cdef Py_ssize_t j, state
         cdef double sign, cost, e, share, low, largest, product = 1.0, total = 0.0
         cdef double weight = self.example_weights[i]

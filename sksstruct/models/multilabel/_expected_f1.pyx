@@ -52,7 +52,7 @@ cdef Py_ssize_t _most(Py_ssize_t n, const double* p, double least) noexcept nogi
 
 cdef double _of_first(Py_ssize_t k, const double* right,
                       const double* inverse) noexcept nogil:
-    """Return f_k, given the distribution of S and E[1 / (i + R)]."""
+    """Return f_k, the expected F1 of k labels, from P(S = s) and E[1 / (i + R)]."""
     cdef Py_ssize_t s
     cdef double total = 0.0
     for s in range(1, k + 1):

@@ -23,7 +23,7 @@ def counts_pairs(pairs, n_labels):
 
 
 def joint_counts(Y):
-    """How many samples have both of two labels, as CSR, and the number of samples."""
+    """For each pair of labels, how many samples have both (CSR); number of samples."""
     Y = sparse.csr_array(Y, dtype=np.float64)
     return sparse.csr_array(Y.T @ Y), Y.shape[0]
 

@@ -145,7 +145,9 @@ class _Search:
         return np.array([part.labels for part in found])[ranks], scores[ranks]
 
     def _solve(self, unary, labels, fixed):
-        """The best set with the given values of fixed labels."""
+        """The part of the sets with the given values of fixed labels; finds its best
+        set.
+        """
         forced = np.where(labels == 1, self._strong, -self._strong)
         forced = np.where(fixed, forced, unary)
         # the given labels, one flip from a best set, are most often the best ones

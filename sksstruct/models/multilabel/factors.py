@@ -39,7 +39,7 @@ class MultilabelFactors(LabelKernel):
         norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
         self.set_rows(FeatureRows(rows), norms, padded_length(self.n_labels))
         self.observed = np.asarray(Y)
-        # for the objective, and the layout of flat weights
+        # this model computes the objective, and has the layout of flat weights
         self._relaxed = relaxed
         self.start()
 

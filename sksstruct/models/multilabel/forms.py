@@ -13,7 +13,7 @@ from sksstruct.utils._layout import object_array
 
 
 def read_labels(y):
-    """An indicator, and the names of its columns.
+    """Labels as an indicator, and the names of its columns.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def _hint_of_joined(values, separators):
 
 
 def columns_of(y):
-    """Label indicator as 0 and 1, and the values of a single label or None."""
+    """Labels as an indicator of 0 and 1, and the two values of a 1-D y, or None."""
     if sparse.issparse(y) and y.shape[1] > 1 and y.dtype.kind in "biuf":
         y = sparse.csr_array(y)
         y.sum_duplicates()

@@ -136,7 +136,7 @@ class Target:
 
     @classmethod
     def learned(cls, name, scores, Y, weight, fills, shares, value, known=None):
-        """The rule with the highest value on samples that were held out.
+        """The target with the highest value of the measure on held-out samples.
 
         Parameters
         ----------

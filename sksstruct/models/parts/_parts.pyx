@@ -61,7 +61,8 @@ cdef class PartsKernel(Structure):
     cdef const double* _units
     cdef const double* _offsets
     cdef const double* _scales
-    # lengths of the rows of the two tables; zero without the second table
+    # number of parts; length of the rows of the first table, and of the second table,
+    # zero if there is none
     cdef readonly Py_ssize_t n_parts, ld, type_ld
     # whether edges have types, each of which is a spring
     cdef readonly bint typed

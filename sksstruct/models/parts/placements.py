@@ -70,7 +70,8 @@ class Parts(PartsKernel):
             np.repeat(scales, n_types, axis=0),
             most_keys,
         )
-        # shapes determine the meaning of positions: equal tables may differ in width
+        # shapes determine the meaning of positions: images with equally many positions
+        # may differ in width
         self.meaning.extend([shapes, edges])
         if typed:
             # types are identified by their offsets

@@ -241,7 +241,7 @@ class Part:
         )
 
     def loss(self, w, problem, n_jobs):
-        """The loss of the part at w."""
+        """The loss of the part's examples at weights w."""
         scores = self.value_of(w[: problem.n_parameters])
         if not problem.nonsmooth:
             return self.look(scores, w, n_jobs)
@@ -281,7 +281,7 @@ class Part:
         self.anchor[1][...] = self._gradient[self.first :]
 
     def gradient(self, anchored=False):
-        """Gradient stored by `look`, perhaps minus the anchor's gradient."""
+        """The gradient that `look` stored; if `anchored`, minus that of the anchor."""
         differences, rest = self.differences, self._gradient[self.first :]
         if anchored:
             differences, rest = differences - self.anchor[0], rest - self.anchor[1]

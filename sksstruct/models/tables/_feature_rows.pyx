@@ -154,7 +154,7 @@ cdef class FeatureRows:
         return NULL if self.unit else self.values64 + row.first
 
     cdef Py_ssize_t begin(self, Py_ssize_t position) noexcept nogil:
-        """Return the place of the first entry of a sparse row."""
+        """Return the index of a sparse row's first entry among all entries."""
         if self.indptr32 != NULL:
             return self.indptr32[position]
         return self.indptr[position]

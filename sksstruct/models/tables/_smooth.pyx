@@ -301,7 +301,7 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef void _store_differences(self, Py_ssize_t i,
                                  const double* means) noexcept nogil:
-        """Store p_i times the differences of an example, which are `means`."""
+        """Store p_i times `means`, which are E mu_i - mu_i(y_i), for the gradient."""
         cdef Py_ssize_t number, k, size
         cdef double weight = self.table._example_weights[i]
         cdef double* rows
