@@ -134,8 +134,8 @@ cdef class Candidates(Structure):
                     count, k, at.theta[candidate * self.ld + label],
                     <int32_t> (candidate * self.n_labels + label), oracle.values,
                     oracle.labelings)
-        # Each number becomes a pair (candidate, class). From the last rank on, so that
-        # no pair overwrites a number that is still needed.
+        # Each number becomes a pair (candidate, class). The loop begins at the last
+        # rank, so that no pair overwrites a number that is still needed.
         for rank in range(count - 1, -1, -1):
             item = oracle.labelings[rank]
             oracle.labelings[2 * rank] = <int32_t> (item // self.n_labels)

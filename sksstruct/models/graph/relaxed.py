@@ -448,7 +448,7 @@ class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredMode
         return self._answer(x, self._best(x, w))
 
     def _best(self, x, w, allowed=True):
-        """Numbers of the best labels that are allowed for the nodes."""
+        """Numbers of the labels of the best labeling with allowed labels only."""
         solver = resolve_map_solver(self.solver)
         extra = np.where(allowed, 0.0, -np.inf)
         return solver.solve(self._graph(x, w, extra), random_state=0).labeling
