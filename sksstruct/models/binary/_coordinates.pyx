@@ -158,7 +158,7 @@ cdef class Coordinates:
         return True
 
     cdef inline void _prefetch(self, Py_ssize_t i) noexcept nogil:
-        """Prefetch the features of the next example: the order is random."""
+        """Prefetch the features of example i, as the order of the visits is random."""
         cdef Py_ssize_t first, count
         if self.model._indices != NULL:
             first = self.model._indptr[i]

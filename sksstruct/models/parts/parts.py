@@ -248,7 +248,7 @@ class PartsModel(CompiledModel):
         # different labelings may be one placement with different types
         model, weights = self._ready([x], weights)
         workspace = model.workspace(weights)
-        model.labeling(workspace, 0)  # forms the scores
+        model.labeling(workspace, 0)  # writes the scores to workspace.theta
         others = weights[len(weights) - model.n_other :]
         found = model.structure.find_placements(0, workspace.theta, others, k)
         scores = [model.joint_feature(workspace, 0, y) @ weights for y in found]

@@ -60,7 +60,7 @@ cdef class WeightBlocks:
     read_often : bool, default=False
         Whether the features are read again and again, as in training.
     scale : float, default=1.0
-        Factor of all features, but not of the bias.
+        Factor of all features, but not of the bias. 1.0 if a block has a single column.
 
     Attributes
     ----------

@@ -139,9 +139,7 @@ cdef class Changes:
         return 0
 
     cdef Extents extents(self, Py_ssize_t i) noexcept nogil:
-        """Return the first key of an example that writes list, and its first key of a
-        cell, as `Extents`.
-        """
+        """Return the ranges of an example's keys that `add_key` lists and of cells."""
         cdef Extents out
         cdef Block* block = self._layout.blocks
         cdef Py_ssize_t n_rows = n_rows_of(block, i)

@@ -27,7 +27,7 @@ cdef class RowFactors(FactorModel):
     """Base class of models of variables with rows of features."""
 
     def set_rows(self, X, bint fit_intercept, marks, double scale=1.0):
-        """Set the features, after `set_factors`.
+        """Set the features of the variables; call `set_factors` first.
 
         Parameters
         ----------
