@@ -1,8 +1,8 @@
 """Sizes of features: norms of rows, and moments of columns.
 
-`alpha="auto"` is proportional to the variances of the columns. It does not depend on
-their means, because the bias of each label can compensate for a constant that is added
-to a column.
+`alpha="auto"` is proportional to the sum of the variances of the columns. It does not
+depend on their means, because the bias of each label can compensate for a constant that
+is added to a column.
 """
 
 from dataclasses import dataclass

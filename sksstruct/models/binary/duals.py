@@ -23,7 +23,8 @@ class BinaryDual(DualSpace):
 
     Saha et al. (2009), eqs. (21)-(22): D(x) = sum_i x_i - |w(x)|^2 alpha/2 with
     alpha w(x) = sum_i x_i s_i (f_i, 1), where f_i are the features of an example and
-    s_i = +-1 is its class. Without a bias, w has no last entry.
+    s_i = +-1 is its class. Without a bias, or with a free bias, the last entry of w is
+    zero.
 
     Parameters
     ----------

@@ -489,7 +489,7 @@ cdef class ConditionalKernel:
 
     def add_slopes(self, Py_ssize_t start, Py_ssize_t stop, w, gradient, losses,
                    products=None):
-        """Add the gradient of the losses of examples start <= i < stop, and write these.
+        """Write the losses of examples start <= i < stop, and add their gradient.
 
         Parameters
         ----------

@@ -208,7 +208,7 @@ def _hint_of_joined(values, separators):
 
 
 def columns_of(y):
-    """Labels as an indicator of 0 and 1, and the two values of a 1-D y, or None."""
+    """Labels as an indicator of 0 and 1; the two values of a single label, or None."""
     if sparse.issparse(y) and y.shape[1] > 1 and y.dtype.kind in "biuf":
         y = sparse.csr_array(y)
         y.sum_duplicates()
