@@ -98,8 +98,9 @@ cdef class Structure:
     the weights themselves, which must not be written to.
     """
 
-    # Names of the oracles that the structure has: "max", "topk" and "exp". The names
-    # "projection" and "factors" mean that `models/roles.py` has a dual of this kind.
+    # Names of the oracles that the structure has: "max", "topk" and "exp". "projection"
+    # means that `models/roles.py` has a dual as one vector, "factors" that it has
+    # factors, and "label_sets" that these are factors of label sets.
     oracles = ("max", "topk")
     # Whether smoothing that a user requests by its name sums over all labelings.
     prefers_sums = False
