@@ -1,4 +1,4 @@
-"""Steps along the gradient of one example at a time.
+"""Stochastic solvers: gradient or dual ascent steps on one example at a time.
 
 * `sgd.py`, `ssg.py` and `dcd.py` are solvers on their own; `iterates.py` and
   `_stochastic.pyx` have the lazily shrunk weights and steps of `sgd.py` and `ssg.py`.
@@ -7,6 +7,6 @@
   `prox_linear.py` linearizes nonlinear scores around such solvers.
 * `sdca.py`, with `dual_ascent.py` and `_dual_ascent.pyx`, ascends the dual.
 
-Data: example -> oracle -> means or labeling -> change of the rows of weights that the
-example reads.
+Data flow of a step: example -> oracle -> mean parameters or labeling -> change of the
+rows of weights that the example reads.
 """

@@ -10,9 +10,11 @@ and the extrapolation z_k = w_k + beta_k (w_k - w_{k-1}), eqs. (27)-(29).
 
 import numpy as np
 
-# Largest number of epochs in a step that has to reach an accuracy.
+# Largest number of epochs in a proximal point step that has to reach the accuracy
+# delta_k.
 MOST_EPOCHS = 500
-# Number of epochs without a smaller gradient after which a step ends.
+# Such a step also ends after this number of successive epochs without a new smallest
+# norm of the gradient.
 IDLE = 20
 
 
@@ -22,7 +24,8 @@ class Schedule:
     Parameters
     ----------
     ridge : float
-        lambda; Corollaries 17 and 18 if positive, 19 and 20 if zero.
+        Strength lambda of the quadratic part; Corollaries 17 and 18 if positive, 19
+        and 20 if zero.
     adaptive : bool
         Whether the smoothing decreases (Corollaries 18, 20).
     mu : float
@@ -40,7 +43,7 @@ class Schedule:
         self.alpha0 = np.sqrt(self.q) if ridge > 0 else (np.sqrt(5.0) - 1.0) / 2.0
 
     def mu(self, k):
-        """Return mu_k, k >= 1."""
+        """Return the smoothing mu_k of the proximal point step k >= 1."""
         if not self.adaptive:
             return self._mu
         if self.ridge > 0:
@@ -50,28 +53,28 @@ class Schedule:
         return max(mu, self.least)
 
     def begin_at(self, mu):
-        """Scale the sequence to a given mu_1, as Corollaries 18 and 20 allow."""
+        """Scale the smoothings so that mu_1 is `mu`, as Corollaries 18 and 20 allow."""
         self._mu *= mu / self.mu(1)
         return self
 
     def kappa(self, k):
-        """Return kappa_k, k >= 1."""
+        """Return the strength kappa_k of the proximal term in step k >= 1."""
         return self._kappa * k if self.adaptive and self.ridge == 0 else self._kappa
 
     def delta(self, k):
-        """Return delta_k, k >= 1."""
+        """Return the relative accuracy delta_k of the proximal point step k >= 1."""
         if self.ridge > 0:
             return np.sqrt(self.q) / (2.0 - np.sqrt(self.q))
         return (k + 1.0) ** -2
 
 
 def best_kappa(ridge, adaptive, lipschitz, n):
-    """Return kappa of Propositions 29-32.
+    """Return the strength kappa of the proximal term from Propositions 29-32.
 
     Parameters
     ----------
     ridge : float
-        lambda.
+        Strength lambda of the quadratic part.
     adaptive : bool
         Whether the smoothing decreases.
     lipschitz : float
@@ -92,7 +95,7 @@ def best_kappa(ridge, adaptive, lipschitz, n):
 
 
 class Catalyst:
-    """State of Algorithm 4.
+    """Accelerated proximal point steps (Algorithm 4), and their state.
 
     Parameters
     ----------
@@ -105,11 +108,11 @@ class Catalyst:
     smoothness : float
         A: the gradients of the f_i are A / mu_k Lipschitz, or A if mu_k is 0.
     visits : float
-        Visits of an epoch.
+        Number of visits of an epoch.
     start : {"prox_center", "extrapolation", "previous"}
         Point where the epochs of a step start.
     most_epochs : int or None
-        Largest number of epochs of a step. None: as many as the accuracy delta_k takes,
+        Largest number of epochs of a step. None: as many as the accuracy delta_k needs,
         eq. (26), up to `MOST_EPOCHS`.
     linear : ndarray or None
         Linear term.
@@ -126,7 +129,8 @@ class Catalyst:
         self.ridge, self.schedule, self.smoothness = ridge, schedule, smoothness
         self.visits, self.start, self.most_epochs = visits, start, most_epochs
         self.linear, self.steps, self.fixed = linear, steps, fixed
-        # the change of w in the last epoch, and the gradient at the start of this epoch
+        # the change of w in the last epoch; and the gradient of the objective, without
+        # the proximal term, at the weights before that epoch
         self._path = self._slope_before = None
         # whether the gradient at the weights has been computed and reported already
         self.known = False
@@ -153,7 +157,8 @@ class Catalyst:
             w[:] = self.w + kappa / ridge * (self.z - self.z_before)
         else:
             w[:] = self.w
-        # extrapolation may leave the box, outside of which oracles are not defined
+        # extrapolated weights may violate the bounds, and oracles are defined only
+        # within the bounds
         if self.epochs.box is not None:
             self.epochs.box.clip(w)
         self._minimize(mu, kappa, on_gradient)
@@ -168,7 +173,10 @@ class Catalyst:
         self.z_before, self.z = self.z, self.w + beta * (self.w - last)
 
     def _minimize(self, mu, kappa, on_gradient):
-        """Minimize (25) approximately, starting from the current weights."""
+        """Minimize the objective of a proximal point step, eq. (25), approximately.
+
+        The epochs start from the current weights.
+        """
         epochs, ridge = self.epochs, self.ridge + kappa
         w = epochs.w
         linear = -kappa * self.z
@@ -184,22 +192,25 @@ class Catalyst:
             if self.steps is not None:
                 self._adapt_steps()
             if self.most_epochs is None:
-                # a small gradient implies the accuracy, by strong convexity
+                # by strong convexity, the accuracy delta_k is reached if the gradient
+                # of (25) is small
                 slope = epochs.gradient + linear + ridge * w
                 distance = w - self.z
                 bound = ridge * self.schedule.delta(self.k) * kappa
                 residual = float(slope @ slope)
                 if count == 0:
-                    floor = 1e-24 * residual  # rounding errors
+                    # squared norm of the rounding errors in the gradient
+                    floor = 1e-24 * residual
                 allowed = max(bound * float(distance @ distance), floor)
-                # with too few labelings, top-K gradients are discontinuous, and no step
-                # length reaches every accuracy
+                # if K is small, the gradient of the top-K smoothing is discontinuous,
+                # and no step length reaches every accuracy
                 idle = 0 if residual < best else idle + 1
                 best = min(best, residual)
                 if residual <= allowed or idle == IDLE or count == MOST_EPOCHS:
                     break
                 if not self.fixed and not residual < before:
-                    self.smoothness *= 2.0  # the steps were too long
+                    # the gradient did not become smaller: the steps were too long
+                    self.smoothness *= 2.0
                 before = residual
             self._epoch(mu, ridge, linear)
             count += 1
@@ -207,7 +218,7 @@ class Catalyst:
                 break
 
     def _epoch(self, mu, ridge, linear):
-        """Make one epoch."""
+        """Make one epoch of variance-reduced steps on the objective (25)."""
         lipschitz = self.smoothness / mu if mu > 0 else self.smoothness
         safe = 1.0 / (lipschitz + ridge)
         if self.steps is None:

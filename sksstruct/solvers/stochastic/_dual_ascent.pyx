@@ -44,33 +44,40 @@ BREAKDOWN = f"training broke down: a step is not finite. {SCALING}"
 cdef enum:
     # The addresses of an example's arrays are prefetched this number of visits ahead.
     FAR_AHEAD = 4
-    # Largest number of shares tried in a visit: after so many halvings, a step is
-    # within rounding errors.
+    # Largest number of trials (of a share, or of an advantage) in a visit: after so
+    # many halvings of the share, the step is within rounding errors.
     MOST_TRIALS = 40
 
-# The share with which the second visit of an example starts, as in `dual_ascent.py`,
-# and the largest share.
+# The share s of the way from eta_i to theta_i / mu with which the second visit of an
+# example starts (as in `dual_ascent.py`), and the largest share.
 cdef double FIRST_SHARE = 0.5, MOST_SHARE = 0.9
-# The first advantage of observed labels (see `_leave_certain`). A visit without too
-# high trials reduces the advantage for the next example by DOWN. Within a visit, the
-# advantage changes by UP, and by GROWTH times the last change in each further trial.
+# Initial value of the advantage, which is added to the scores of observed labels (see
+# `_leave_certain`). If no trial of a visit was too high, the advantage for the next
+# example is lower by DOWN. Within a visit, the advantage changes by UP, and by GROWTH
+# times the last change in each further trial.
 cdef double FIRST_ADVANTAGE = 5.0, DOWN = 0.05, UP = 0.5, GROWTH = 1.5
-# Bisection ends once the interval of advantages is shorter than this.
+# Bisection ends once the interval of advantages is shorter than this, or the interval
+# of shares (see `_leave_by_mixing`) shorter than the square of this.
 cdef double LEAST_INTERVAL = 1e-3
-# mu H below this is a rounding error: a single labeling has all probability.
+# An entropy mu H below this is a rounding error: a single labeling has all probability.
 cdef double CERTAIN = 1e-10
-# Below this difference of scores, two certain distributions have the same labeling.
+# Two distributions of a single labeling each are taken for equal if the scores of their
+# labelings differ by less than this.
 cdef double STILL = 1e-7
 # Sampling by gap ends when the sum of estimates falls below this fraction of the last
 # exact gap.
 cdef double LEAST_ESTIMATES = 0.01
-# Lower bound of the measured part of q: a smaller value would make the next step too
-# long.
+# Lower bound of the measured ratio ("part") of the change of |w|^2 to q: a smaller
+# ratio would make the next step too long.
 cdef double LEAST_PART = 0.02
 
 
 def steepness(EntropyDual dual, order_, Workspace workspace):
-    """Return the ratio of squared norms to gains at w = 0; see `dual_ascent.py`."""
+    """Return the ratio of squared norms to gains at w = 0, as in `dual_ascent.py`.
+
+    `order_` are the numbers of the examples, of which the first ones are used if the
+    time is short.
+    """
     cdef BoundModel model = dual.model
     cdef const Py_ssize_t* order = const_intps(order_)
     cdef double norm, p_i, squares = 0.0, gains = 0.0
@@ -94,7 +101,7 @@ def steepness(EntropyDual dual, order_, Workspace workspace):
 
 
 cdef class DualAscentVisits:
-    """Visits of examples; see `DualAscentKernel`."""
+    """Dual ascent steps, one example after the other; see `DualAscentKernel`."""
 
     cdef EntropyDual dual
     cdef BoundModel model
@@ -102,7 +109,7 @@ cdef class DualAscentVisits:
     cdef Workspace workspace
     cdef double alpha
     cdef public double advantage
-    # sum of the last exact gaps; inf before the first
+    # sum of the block gaps when they were last computed exactly; inf before that
     cdef public double gap_total
     cdef readonly object gaps
     cdef readonly Py_ssize_t oracle_calls
@@ -113,7 +120,7 @@ cdef class DualAscentVisits:
     cdef double* _parts
     cdef double* _gaps
     cdef tuple _arrays
-    # the part measured in the last step of any example
+    # the ratio ("part") measured in the last step, of whichever example
     cdef public double last_part
     cdef SumTree tree
 
@@ -131,7 +138,7 @@ cdef class DualAscentVisits:
     # ---- passes ----
 
     def visit_in_order(self, order_):
-        """Visit the given examples."""
+        """Take a dual ascent step on each of the given examples, in this order."""
         cdef const Py_ssize_t* order = const_intps(order_)
         cdef Py_ssize_t k, n = len(order_)
         cdef Clock clock = Clock()
@@ -177,7 +184,7 @@ cdef class DualAscentVisits:
         return complete
 
     def restore(self):
-        """Compute the weights that the dual variables define."""
+        """Compute the weights from the dual variables; before, the weights are zero."""
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.model.n_examples):
@@ -188,7 +195,8 @@ cdef class DualAscentVisits:
     # ---- changing the weights within a run ----
 
     def use(self, Weights weights, double alpha):
-        """Continue with other weights, which need not be those of the duals."""
+        """Continue with another alpha and weights that dual variables need not define.
+        """
         self.weights, self.alpha = weights, alpha
         self.workspace.read(weights.w)
 
@@ -196,9 +204,10 @@ cdef class DualAscentVisits:
 
     @cython.final
     cdef int _visit(self, Py_ssize_t i) except -1 nogil:
-        """Load an example, and take a step."""
+        """Load the potentials of an example, and take a dual ascent step on it."""
         self.dual.load(self.workspace, i)
-        # every mixture with a certain distribution is certain, up to rounding errors
+        # without entropy, natural parameters are infinite, or so large that a mixture
+        # with them has the same single labeling
         if self.dual._entropies[i] > CERTAIN:
             return self._step(i)
         return self._leave_certain(i)
@@ -207,10 +216,11 @@ cdef class DualAscentVisits:
     cdef int _leave_certain(self, Py_ssize_t i) except -1 nogil:
         """Take a step from a single labeling, at which the entropy has infinite slope.
 
-        The trial distribution adds an advantage to the scores of the observed labels.
-        Some advantage increases the dual: it lies between values that make the observed
-        labeling certain and values that make another labeling certain. The advantage
-        found for one example is a good first trial for the next.
+        The trial distribution has the potentials plus an advantage, which is added to
+        the scores of the observed labels. An advantage that increases the dual value
+        lies between values that make the observed labeling certain and values that make
+        another labeling certain. The advantage found for one example is a good first
+        trial for the next example.
         """
         cdef double norm, gain, advantage = self.advantage
         cdef double low = -INFINITY, high = INFINITY, jump = UP
@@ -226,7 +236,7 @@ cdef class DualAscentVisits:
             gain = (step.linear + step.entropy - self.dual._entropies[i]
                     - 0.5 * norm)
             if gain > 0.0 and self._take(i, &step, gain, norm / self._parts[i]):
-                # the gain of this step also estimates the gain of the next
+                # the gain of this step estimates the gain of the next visit
                 self._gaps[i] = self.model._example_weights[i] * gain
                 self._shares[i], self._parts[i] = FIRST_SHARE, self.last_part
                 # no trial was too high: try a lower advantage for the next example
@@ -249,11 +259,11 @@ cdef class DualAscentVisits:
 
     @cython.final
     cdef int _leave_by_mixing(self, Py_ssize_t i) except -1 nogil:
-        """Take a step from a labeling that no advantage improves.
+        """Take a step from a single labeling if no advantage increased the dual value.
 
-        The labeling may be wrong while the observed labeling has become certain under
-        every advantage. The share is then found by bisection, between shares with which
-        the distribution stays at this labeling and shares with which the dual
+        The labeling may be wrong while every advantage makes the observed labeling
+        certain. The share is then found by bisection, between shares with which the
+        distribution stays at the wrong labeling and shares with which the dual value
         decreases.
         """
         cdef double norm, gain, share, low = 0.0, high = 1.0
@@ -281,7 +291,7 @@ cdef class DualAscentVisits:
 
     @cython.final
     cdef int _step(self, Py_ssize_t i) except -1 nogil:
-        """Take a step towards the potentials."""
+        """Move the natural parameters of an example towards its potentials."""
         cdef double share = self._shares[i], best, norm, gain
         cdef DualStep step
         cdef Py_ssize_t _
@@ -305,7 +315,8 @@ cdef class DualAscentVisits:
                 self._shares[i] = best
                 if self._take(i, &step, gain, norm / self._parts[i]):
                     return 0
-                # the step was undone: the measured part of q has increased, try again
+                # The step was undone, as the true change of |w|^2 was larger than
+                # predicted. `_take` has stored the measured ratio: try again.
                 continue
             # the share is at least halved, as third-order terms matter for long steps
             share = best if best < 0.5 * share else 0.5 * share
@@ -320,9 +331,10 @@ cdef class DualAscentVisits:
     @cython.final
     cdef bint _take(self, Py_ssize_t i, const DualStep* step, double gain,
                     double curvature) except -1 nogil:
-        """Take the prepared step; undo it if the dual value has decreased.
+        """Apply the prepared change of means to the weights; return whether it stays.
 
-        `curvature` is q. Returns whether the step was taken.
+        If w is a truncation of v, the true gain is known only after the step, and a
+        step that did not increase the dual value is undone. `curvature` is q.
         """
         cdef double p_i = self.model._example_weights[i], squares, true_gain
         if self.weights._truncates:
@@ -348,7 +360,7 @@ cdef class DualAscentVisits:
     @cython.final
     cdef void _measure_part(self, Py_ssize_t i, const DualStep* step, double gain,
                             double curvature) noexcept nogil:
-        """Measure the part of q by which a step really changed |w|^2."""
+        """Store the ratio ("part") of the true change of |w|^2 in a step to q."""
         cdef double part = 1.0
         if curvature > 0.0:
             part = 2.0 * (step.linear + step.entropy - self.dual._entropies[i]

@@ -1,7 +1,8 @@
 """Epochs of variance-reduced steps, and the search for a step length.
 
-`Epochs` has gradient and epochs of a smooth loss; `calibrate` finds a step length for
-smooth losses by trial, `_steps.py` for smoothed hinges.
+`Epochs` computes the gradient of a smooth loss, and makes epochs of steps on this loss.
+`calibrate` finds a step length for smooth losses by trial, `_steps.py` for smoothed
+hinges.
 """
 
 import numpy as np
@@ -11,15 +12,16 @@ from sksstruct.solvers.stochastic.iterates import VarianceReducedKernel
 from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._layout import aligned_zeros
 
-# Smallest number of visits of an epoch; fraction of the examples that a trial visits.
+# Smallest number of visits of an epoch.
 LEAST_VISITS = 200
+# Fraction of the examples that are visited in the trial of a step length.
 _TRIAL = 0.1
 
 
 class Order:
     """Examples in random order, and the number of oracle calls."""
 
-    # bounds of some weights
+    # the `Box` of bounds on some weights; None: no bounds
     box = None
 
     def __init__(self, n_examples, rng):
@@ -28,7 +30,7 @@ class Order:
         self.calls = 0
 
     def draw(self, visits):
-        """Draw examples: permutations of all, the last permutation truncated."""
+        """Draw `visits` examples: permutations of all, the last one truncated."""
         full, rest = divmod(int(visits), self.n_examples)
         parts = [self.rng.permutation(self.n_examples) for _ in range(full)]
         if rest:
@@ -100,7 +102,7 @@ class Epochs(Order):
         return self.value
 
     def epoch(self, visits, rate, ridge, linear=None, anchored=True):
-        """Take steps on f(w) + <linear, w> + ridge/2 |w|^2.
+        """Take stochastic steps that reduce f(w) + <linear, w> + ridge/2 |w|^2.
 
         The steps are those of `VarianceReducedKernel`; without an anchor, they are
         plain stochastic gradient steps.
@@ -117,16 +119,17 @@ class Epochs(Order):
         ratios = self.n_examples * self.loss.model.example_weights[order]
         self._kernel.epoch(order, ratios, direction, rate, ridge, anchored, average)
         if self.box is not None:
-            # truncated products may exceed the bounds by rounding errors
+            # weights are products scale * v: rounding can move them beyond the bounds
             self.box.clip(self.w)
         self.calls += len(order)
 
 
 def calibrate(epochs, ridge, at_zero=True):
-    """Return the stochastic gradient step length that gains most in a tenth of a pass.
+    """Return half the step length that is best in a tenth of a pass of plain steps.
 
-    The search starts from the curvature of f along its gradient, and multiplies or
-    divides by four while the value falls; half of the best length is returned. The
+    Plain stochastic gradient steps have no anchor. The best length reduces the
+    objective most. The search starts from a length that follows from the curvature of f
+    along its gradient, and multiplies or divides by four while the objective falls. The
     weights are restored, but the anchor changes.
 
     Parameters
@@ -159,7 +162,7 @@ def calibrate(epochs, ridge, at_zero=True):
     if norm == 0.0:
         w[:] = initial_w
         return 0.5 / ridge if ridge else 1.0
-    # the largest length: a step of this length makes the linearized loss zero
+    # a gradient step of this length makes the linearized loss zero
     most = abs(epochs.value) / norm**2
     small = 1e-5 * most * norm
     go_to(start - small / norm * slope)
@@ -188,14 +191,17 @@ def calibrate(epochs, ridge, at_zero=True):
 
 
 def try_rates(value, rate, most, factors, trials):
-    """Return the best step length, searching up and down while the value falls.
+    """Return the best step length, found with longer or shorter ones in turn.
+
+    Each search goes on in its direction while the value falls.
 
     If the time for trials is over, the best length so far is returned.
 
     Parameters
     ----------
     value : callable
-        ``value(rate)``, inf for lengths that are much too long.
+        ``value(rate)`` is the objective after steps of the length ``rate``, or inf if
+        the length is much too long.
     rate, most : float
         The first length, and the largest one.
     factors : tuple of float

@@ -1,4 +1,4 @@
-"""Common parts of runs by epochs: smoothing of the hinge, reports and certificates.
+"""Base of the runs of SVRG and Casimir: smoothing of the hinge, and certificates.
 
 A gradient g of the smoothed hinge and the expected loss E define a cutting plane, a
 lower bound of the hinge, and the dual value E - |g|^2 / (2 alpha).
@@ -14,8 +14,8 @@ from sksstruct.solvers.core.loop import LEAST_SCALE, Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._epochs import Epochs, check_convex
 
-# A fixed smoothing may change the objective by this fraction of the tolerance, so that
-# the rest is left for the optimization error.
+# A fixed smoothing may change the objective by this fraction of the tolerance. The
+# optimization error may take up the remaining fraction.
 _SHARE = 0.5
 # Lower bound of the fraction by which smoothing may change the objective.
 _LEAST_BIAS = 1e-8
@@ -69,7 +69,7 @@ class EpochsRun(SolverRun):
         return self.smoothing(max(_SHARE * self.solver.tol, _LEAST_BIAS))
 
     def smoothing(self, part):
-        """Return the smoothing that changes the objective at zero by a fraction."""
+        """Return the smoothing that changes the objective at w = 0 by a fraction."""
         # if the objective is zero, the smoothing does not matter
         scale = self.loop.scale
         return part * scale / self.loss.diameter if scale else 1.0

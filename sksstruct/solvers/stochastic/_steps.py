@@ -50,16 +50,16 @@ class StepLength:
         self.epochs = self.visits = 0
 
     def next(self, visits, alpha, ridge, safe):
-        """Return the length of the steps of an epoch.
+        """Return the length of the steps of the next epoch.
 
         Parameters
         ----------
         visits : float
-            Visits of the epoch.
+            Number of visits of the epoch.
         alpha, ridge : float
             Strength of the quadratic part, without and with the proximal term.
         safe : float
-            Length that the smoothness allows, a lower bound.
+            Lower bound of the length: 1 / (Lipschitz constant + `ridge`).
         """
         self.epochs += 1
         self.visits += visits
@@ -74,7 +74,8 @@ class StepLength:
     def judge(self, before, after):
         """Adapt the length to the slopes at both ends of an epoch's path."""
         if before >= 0.0:
-            best = 0.0  # the path is mostly noise
+            # the objective rises even at the start of the path: mostly noise
+            best = 0.0
         else:
             # the best fraction of the path, if the objective is quadratic on the path
             best = before / (before - after) if after > before else np.inf
@@ -83,12 +84,14 @@ class StepLength:
 
 
 def first_length(epochs, ridge):
-    """Return the length that reduces the hinge most, by visits of a few examples.
+    """Return the step length with which visits of a few examples reduce the hinge most.
+
+    The visits start from w = 0.
 
     Parameters
     ----------
     epochs : Epochs
-        The smoothed hinge, with its gradient; the weights are not changed.
+        The smoothed hinge; its weights are restored.
     ridge : float
         Strength of the quadratic part, or zero.
 
@@ -130,8 +133,9 @@ def first_length(epochs, ridge):
     begin()
     start = w.copy()
     most = 0.5 / ridge if ridge else np.inf
-    # The first guess is the length at which the loss of an example is zero if the loss
-    # is linear. A step of any length, here probe_rate, shows the slope.
+    # The first guess is the step length after which the loss of an example would be
+    # zero if the loss were linear. The slope of the loss is the change of the weights
+    # in a step of any length, here probe_rate, divided by that length.
     probe_rate = most if ridge else 1.0
     squares = 0.0
     for k in range(min(_FEW, len(visited))):
@@ -141,10 +145,11 @@ def first_length(epochs, ridge):
         squares += float(change @ change) / min(_FEW, len(visited))
     begin()
     before = risk() + ridge / 2 * float(start @ start)
-    # without slopes, for example with one output per example, all lengths are equal
+    # if all slopes are zero, for example with one output per example, the length does
+    # not matter
     rate = min(max(before, 1e-12) / squares, most) if squares else probe_rate
     guess, factors = rate, (1.0 / _FACTOR, _FACTOR)
     rate, best = try_rates(value, guess, most, factors, _MOST_TRIALS)
     w[:] = initial_w
-    # no length may help, as visits are few
+    # with so few visits, it may be that no length reduces the hinge
     return rate if best < before else _SAFE_PART * guess

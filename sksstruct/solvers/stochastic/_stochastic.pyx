@@ -2,8 +2,8 @@
 
 With w = s v, the regularizer shrinks the factor s alone, so that a step reads and
 writes only the features of its example. Variance-reduced steps also move all weights
-along a common direction, which is added to a row when an example reads it: see
-`LazyWeights`. `iterates.py` states the steps, and makes and reads these kernels.
+along a common direction, which is added to a row when an example reads the row: see
+`LazyWeights`. `iterates.py` states the steps, and is the Python side of the kernels.
 """
 
 cimport cython
@@ -83,11 +83,12 @@ cdef class Bounds:
 
 
 cdef class Steps:
-    """Weights w = s v that steps shrink and change; see `AveragedIterate`."""
+    """Base of the kernels of steps on weights w = s v; see `AveragedIterate`."""
 
     cdef readonly Weights iterate
     cdef readonly double alpha
-    # s, S and the sum of the weights a_t of `iterates.py`
+    # as in `iterates.py`: the factor s of w = s v, the sum S of a_t s over the steps,
+    # and the sum of the weights a_t of the iterates in the average
     cdef public double scale, scale_sum, total
     cdef readonly double steps
     cdef BoundModel model
@@ -132,7 +133,7 @@ cdef class Steps:
         return 0
 
     cdef int _count_iterate(self, double weight) except -1 nogil:
-        """Clip the iterate after a step; count the iterate in the average."""
+        """Clip the iterate after a step, and add the iterate to the average."""
         if self.bounds is not None:
             self.bounds.project(self.iterate, self.scale, self.scale_sum)
         self.steps += 1.0
@@ -147,7 +148,7 @@ cdef class Steps:
 cdef class SubgradientSteps(Steps):
     """Steps on the structured hinge; see `SubgradientKernel`."""
 
-    # sum of n p_i L_i(y) over the steps
+    # sum over the steps of n p_i L_i(y), the task loss of the decoded labeling y
     cdef readonly double loss
     # scratch: labelings of the visited example
     cdef int32_t* decoded

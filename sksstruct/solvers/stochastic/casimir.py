@@ -3,7 +3,7 @@
 Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
 Pillutla et al. (2018): proximal point steps (25) on smoothed objectives, each by an
 epoch of SVRG, and extrapolation by (27)-(29), with the parameters of Propositions
-29-32. The outer loop is in `_catalyst.py`; this file decides about smoothing and step
+29-32. The outer loop is in `_catalyst.py`; this file chooses smoothing and step
 lengths.
 """
 
@@ -22,8 +22,8 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
 from sksstruct.utils.progress import Status
 
-# The first of decreasing smoothings may change the objective by this fraction. The
-# change is as large only if all labelings have equal scores.
+# The first smoothing of a decreasing sequence changes the objective at w = 0 by at most
+# this fraction. The change is as large only if all labelings have equal scores.
 _FIRST_BIAS = {"l2": 0.25, "entropy": 2.5}
 # Length of variance-reduced steps as a fraction of 1 / L (Johnson and Zhang).
 _SAFETY = 0.1
@@ -69,8 +69,9 @@ class Casimir(GradientSolver):
         `tol` can be reached (Corollaries 17 and 19).
     smoothing : {"entropy", "l2"}, default="l2"
         How the hinge is smoothed: "entropy" with the exp oracle, or "l2" with the top-K
-        oracle, which also computes the hinge. The name "casimir" selects "entropy"
-        where the model has no compiled top-K oracle, and has sums.
+        oracle, which also computes the hinge. The name "casimir" selects "entropy" if
+        the model has an exp oracle, but no top-K oracle, and for
+        `sksstruct.models.PartsModel`.
     k : int, default=5
         Number of labelings for "l2". A larger number takes longer, but small gaps may
         need it.

@@ -5,7 +5,7 @@ import numpy as np
 from sksstruct.solvers.stochastic import _dual_ascent
 from sksstruct.utils.entries import Entries
 
-# The share with which the second visit of an example starts.
+# The share s of `_dual_ascent.pyx` with which the second visit of an example starts.
 _FIRST_SHARE = 0.5
 
 
@@ -21,7 +21,7 @@ def steepness(dual, order):
 
 
 class DualAscentKernel(_dual_ascent.DualAscentVisits):
-    """State of the ascent and the compiled passes over it.
+    """Compiled passes of dual coordinate ascent, and the state of the visits.
 
     Parameters
     ----------

@@ -20,7 +20,10 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 def bounds_of(box, row_size=1):
-    """Return the `Bounds` of a `Box` for kernels of rows of weights, or None."""
+    """Return the bounds of a `Box` in the form that kernels read; None without a box.
+
+    A row, for kernels of lazy weights, has `row_size` weights.
+    """
     if box is None:
         return None
     index = box.index.astype(np.intp)
@@ -92,7 +95,7 @@ class SubgradientKernel(AveragedIterate, SubgradientSteps):
     alpha : float
         Regularization.
     box : Box, default=None
-        Bounds of some weights, to which each step is truncated.
+        Bounds of some weights, to which the weights are clipped after each step.
 
     Attributes
     ----------
@@ -158,7 +161,7 @@ class VarianceReducedKernel(VarianceReducedSteps):
 
     def __init__(self, loss, weights, box=None):
         super().__init__(loss, weights, bounds_of(box, loss.row_size))
-        # 0 for weights outside the support; None if all weights exist
+        # for each weight, 1 in the support and 0 outside; None if all weights exist
         self._exists = None
         # updates change whole rows, including weights that must stay zero
         if loss.support is not None:

@@ -174,7 +174,7 @@ class ProxLinearRun(SolverRun):
             new_w = self.inner.minimum(self.w, self.eta, k)
             value = self._objective(new_w) if np.isfinite(new_w @ new_w) else np.inf
         old_primal = loop.primal
-        if value <= old_primal:  # line 4
+        if value <= old_primal:  # line 4 of Algorithm 5
             self.w = new_w
             loop.report(value, new_w)
         else:
@@ -294,7 +294,7 @@ class LinearizedEpochs(Order):
         self.loss.set_smoothing(mu)
 
     def value_and_gradient(self):
-        """Return the smoothed model at the weights, and write its gradient."""
+        """Return the smoothed convex model at the weights, and write its gradient."""
         # extrapolated and trial points may violate the bounds
         if self.box is not None:
             self.box.clip(self.w)

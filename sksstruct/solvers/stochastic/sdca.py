@@ -59,8 +59,8 @@ COST_OF_NODE = 4.0
 COST_OF_PAIR = 23.0
 # Cost of an L-BFGS iteration for each weight, in the same units.
 COST_OF_WEIGHT = 55.0
-# With less work per iteration than this, both solvers take a few hundredths of a
-# second, and L-BFGS reaches any tolerance.
+# If an L-BFGS iteration costs less than this, SDCA and L-BFGS both take a few
+# hundredths of a second. L-BFGS is then preferred, as it reaches any tolerance.
 LITTLE = 5e5
 # L-BFGS needs more iterations than SDCA needs passes if there are many examples. The
 # ratio is modeled as the cube root of the number of examples divided by this.

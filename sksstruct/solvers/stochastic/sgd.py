@@ -110,7 +110,7 @@ class SGD(GradientSolver):
 
 
 class DescentLoop(Loop):
-    """A loop that ends when the second half of the passes has gained little."""
+    """Passes of `SGD`, which end if their second half hardly lowered the objective."""
 
     @property
     def converged(self):
@@ -164,7 +164,7 @@ class Descent(SolverRun):
         return w
 
     def new_kernel(self):
-        """Return a kernel at the initial weights."""
+        """Return a new kernel of steps that start from the initial weights."""
         weights = Weights(len(self.start), average=True, support=self.loss.support)
         weights.set(self.start)
         return GradientKernel(weights, self.loss, self.alpha, box=self.box)
@@ -211,7 +211,8 @@ class Descent(SolverRun):
             finite = np.isfinite(self.kernel.weights()).all()
         if finite:
             self.look()
-        # an objective above its initial value, or not finite: the steps are too long
+        # the steps are too long if weights are not finite, or if the last objectives
+        # are all above the initial one
         if number < LEAST_PASSES and finite:
             return None
         if finite and min(loop.values[-LEAST_PASSES:]) < loop.values[0]:
@@ -237,7 +238,10 @@ class Descent(SolverRun):
             self.look()
 
     def best_length(self):
-        """Return the initial step length that is best in a part of a pass."""
+        """Return the initial step length that reduces the objective most in a trial.
+
+        Each trial makes steps on the same part of the examples.
+        """
         visits = min(self.n, max(int(TRIAL * self.n), LEAST_VISITS))
         order = self.rng.permutation(self.n)[:visits]
         half = len(order) // 2
@@ -254,8 +258,8 @@ class Descent(SolverRun):
                     return np.inf
             return self.objective(w)
 
-        # the first length is rarely too short; as a function of the length, the
-        # objective is taken to have a single minimum
+        # shorter lengths are tried first, as the first length is rarely too short; as a
+        # function of the length, the objective is assumed to have a single minimum
         best, power = value(-1), -1
         for step in (-1, 1):
             first_power = power

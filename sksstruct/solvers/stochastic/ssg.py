@@ -90,7 +90,7 @@ class SSG(Solver):
     bounded = True
 
     def _rates(self, steps, alpha, n):
-        """Return the lengths of the steps with these numbers, which start from 1."""
+        """Return the lengths of the steps with the numbers `steps`, counted from 1."""
         if self.step_size == "pegasos":
             return 1.0 / (alpha * steps)
         eta0 = 1.0 / (alpha * n) if self.eta0 is None else self.eta0
@@ -113,7 +113,7 @@ class SSG(Solver):
 
         def weights_now():
             w = kernel.average() if self.averaging else kernel.weights()
-            # truncated products may exceed the bounds by rounding errors
+            # weights are products s v: rounding can move them beyond the bounds
             return w if box is None else box.clip(w)
 
         def look():

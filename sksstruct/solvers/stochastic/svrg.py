@@ -53,8 +53,9 @@ class SVRG(GradientSolver):
         Whether training from zero begins with a pass of plain stochastic gradients.
     smoothing : {"entropy", "l2"}, default="l2"
         How the hinge is smoothed: "entropy" with the exp oracle, or "l2" with the top-K
-        oracle, which also computes the hinge. The name "svrg" selects "entropy" where
-        the model has no compiled top-K oracle, and has sums.
+        oracle, which also computes the hinge. The name "svrg" selects "entropy" if the
+        model has an exp oracle, but no top-K oracle, and for
+        `sksstruct.models.PartsModel`.
     k : int, default=5
         Number of labelings for "l2". A larger number takes longer, but small gaps may
         need it.
