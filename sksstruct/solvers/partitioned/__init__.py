@@ -6,5 +6,6 @@
   L-BFGS; `executors.py` calls blocks on threads; `checkpoint.py` stores states.
 * `changes.py` and `lines.py`, with `_lines.pyx`, are the sparse changes of weights.
 
-Data: v -> copy of v in each block -> visits -> sparse change -> `TreeSum` -> v.
+Data flow of a round: weights v -> copy of v in each block -> visits -> sparse change of
+the copy -> `TreeSum` -> v.
 """

@@ -24,9 +24,10 @@ from sksstruct.utils._simd cimport sks_prefetch
 cdef enum:
     LINE = 8
     LANES = 4
-    # mask of a line with all entries: gradients of smooth losses change all labels
+    # Mask of a line with all entries. Such lines are copied without a loop over bits;
+    # they are common in gradients of smooth losses, which change all labels.
     FULL = 255
-    # number of lines between prefetch and use
+    # Lines are prefetched this number of lines before they are read.
     AHEAD = 8
 
 # For each mask: the number of the lowest set bit, and how many bits are set.
@@ -58,7 +59,10 @@ cdef inline Py_ssize_t _place(int32_t line) noexcept nogil:
 
 cdef inline const double* _scatter_line(unsigned int mask, const double* values,
                                         double* line) noexcept nogil:
-    """Write the entries of a line to their places; return the next line's entries."""
+    """Write packed entries to their places in a line; return the next line's entries.
+
+    `mask` has the places of the entries `values`.
+    """
     cdef Py_ssize_t k
     if mask == FULL:
         for k in range(LINE):
@@ -73,7 +77,8 @@ cdef inline const double* _scatter_line(unsigned int mask, const double* values,
 
 cdef inline double* _append_line(unsigned int mask, const double* line,
                                  double* values) noexcept nogil:
-    """Append the entries of a line to `values`; return the place after them."""
+    """Append the entries of a line under `mask` to `values`; return the next address.
+    """
     cdef Py_ssize_t k
     if mask == FULL:
         for k in range(LINE):
@@ -94,7 +99,8 @@ cdef inline double _sum_lanes(const double* lanes) noexcept nogil:
 # ---- two sparse vectors, line by line ----
 
 cdef struct Reader:
-    # lines, masks and entries that have not been read yet
+    # numbers, masks and entries of the lines of a sparse vector that have not been read
+    # yet
     const int32_t* lines
     const unsigned char* masks
     const double* values
@@ -111,7 +117,7 @@ cdef Reader _reader(arrays) except *:
 
 
 cdef inline void _next_line(Reader* reader) noexcept nogil:
-    """Move lines and masks to the next line; the caller moves `values`."""
+    """Move the reader's lines and masks to the next line; the caller moves `values`."""
     reader.lines += 1
     reader.masks += 1
     reader.n_lines -= 1
@@ -175,7 +181,10 @@ def merge(first, second, lines_, masks_, values_):
 
 cdef inline void add_line(const double* change, double* out, double* squares,
                           double* rise) noexcept nogil:
-    """Add changes of a line to `out`; add squares, and rises of squares, to lanes."""
+    """Add the changes of a line to `out`, and their squares to the lanes `squares`.
+
+    The increases of the squares of the entries of `out` are added to the lanes `rise`.
+    """
     cdef Py_ssize_t first, j
     for first in range(0, 8, 4):
         for j in range(LANES):
@@ -211,8 +220,8 @@ def add_terms(vector_, first, second, other, double factor, lines_, masks_):
                 sks_prefetch(&vector[place], sizeof(double))
                 if out_other != NULL:
                     sks_prefetch(out_other + place, sizeof(double))
-            # the two changes are summed first, as `merge` does, so that the bits are
-            # the same
+            # the two changes are summed first, so that the result is bitwise equal to
+            # adding the sum from `merge`
             mask = _next_sum(&one, &two, &number, line)
             lines[n], masks[n] = number, mask
             n += 1
@@ -236,7 +245,7 @@ def add_terms(vector_, first, second, other, double factor, lines_, masks_):
 
 
 def add_dense(vector_, change_, other, double factor):
-    """Do the same as `add_terms`, with a dense vector.
+    """Add a dense change to a vector, and `factor` times the change to `other`.
 
     Returns
     -------
@@ -278,9 +287,10 @@ def count_marks(marks_):
 cdef inline unsigned int _take_line(double* changed, const double* before,
                                     double factor, Py_ssize_t n_rest,
                                     double* line) noexcept nogil:
-    """Write `factor` times the changes in a line, and undo these; return the mask.
+    """Write `factor` times the changes of a line to `line`, and undo the changes.
 
-    The vector ends `n_rest` entries after the start of the line.
+    Returns the mask of changed entries. The vector ends `n_rest` entries after the
+    start of the line.
     """
     cdef unsigned int mask = 0
     cdef double change
@@ -296,7 +306,7 @@ cdef inline unsigned int _take_line(double* changed, const double* before,
 
 def take_back(vector_, origin_, marks_, double factor, Py_ssize_t width, rows_, lines_,
               masks_, values_):
-    """Write the changes in marked rows; reset these rows and the marks.
+    """Write `factor` times (vector - origin) in sparse form; reset vector and marks.
 
     The vector and its origin differ only in lines that overlap with marked rows. The
     numbers of these rows are written as well. Returns the numbers of lines and entries.

@@ -48,7 +48,11 @@ class Average:
         return self._memory[0]
 
     def plan(self, number, check_at):
-        """Restart a suffix average, or stop one that would restart before a check."""
+        """Restart a suffix average, or pause one that would restart before a check.
+
+        `number` is the number of the next pass, and `check_at` that of the pass after
+        which the gap is computed.
+        """
         if self.kind != "suffix":
             return
         restart = number == self.restart_at
@@ -64,7 +68,7 @@ class Average:
             self.count = self.factor = self.loss = 0.0
 
     def add(self, loss):
-        """Count the iterate after a round, and the linear term of its dual."""
+        """Add the iterate after a round, and the linear term of its dual, to the mean."""
         if not self.is_on:
             return
         self.count += 1.0
@@ -89,7 +93,7 @@ class Average:
         return {"u": self._memory[0], **taken(self, names)}
 
     def resume(self, entries):
-        """Continue from a state."""
+        """Continue from the entries of a state."""
         self.restart_at, self.is_on = entries.whole("restart_at"), entries.flag("is_on")
         if self.is_on and not self.kind:
             raise entries.wrong("is_on", True, "False: there is no average")

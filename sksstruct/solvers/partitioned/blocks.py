@@ -32,8 +32,8 @@ from sksstruct.solvers.stochastic.dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
 from sksstruct.utils.entries import Entries
 
-# Number of past rounds whose changes are stored, for copies of the weights not used
-# recently.
+# Number of past rounds whose changed places are stored. A copy of the weights that was
+# last used in one of these rounds is updated only at the changed places.
 _REMEMBERED = 32
 # Vectors with fewer weights are copied whole, as marking changed rows would take
 # longer.
@@ -42,7 +42,7 @@ _FEW_WEIGHTS = 100_000
 
 @dataclass
 class Outline:
-    """Properties of a problem that the driver knows, while the examples are in blocks.
+    """Properties of a problem that the driver reads, while the examples are in blocks.
 
     Parameters
     ----------
@@ -53,7 +53,8 @@ class Outline:
     width : int
         Length of the rows that visits mark where they change weights.
     oracle_cost : float
-        Cost of visits with the oracle, in visits of known labelings.
+        Cost of a visit with the oracle, as a multiple of that of a visit of known
+        labelings.
     box : tuple of ndarray, default=None
         Bounds of the weights.
     threshold : float, default=0.0
@@ -136,10 +137,10 @@ class Lender:
             self._free.append((weights, held_round))
 
     def _make(self):
-        """Return new weights, marking rows if there are many, and their round.
+        """Return zero weights, which mark rows if there are many, and their round.
 
-        The round is 0 for zero weights that are kept up to date, and -1 for unknown
-        values.
+        The round is 0 for weights that are updated only at changed places, and -1 for
+        weights that are copied whole.
         """
         outline = self.outline
         weights = outline.weights()
@@ -149,7 +150,7 @@ class Lender:
         return weights, -1
 
     def _copy(self, v, weights, from_round, number):
-        """Update weights from the values of one round to the values of another."""
+        """Update weights from the v of round `from_round` to the v of round `number`."""
         oldest = max(from_round, number - _REMEMBERED)
         missed_changes = [self._changed.get(k) for k in range(oldest + 1, number + 1)]
         if not oldest == from_round <= number or None in missed_changes:
@@ -163,7 +164,7 @@ class Lender:
 
 @dataclass(frozen=True)
 class Turn:
-    """The visits that a round makes.
+    """The visits that each block makes in a round.
 
     Parameters
     ----------
@@ -220,7 +221,7 @@ class Step:
 
 
 class Block:
-    """Base of the blocks.
+    """Base of blocks that make visits: random orders, changes of v, and checkpoints.
 
     Parameters
     ----------
@@ -242,7 +243,7 @@ class Block:
         self._order = self._probed = None
 
     def rng(self, turn):
-        """Return the random state of a round."""
+        """Return the random state of the block in a round."""
         return self._rng_of(turn.seed, turn.round, self.number)
 
     def order(self, turn):
@@ -258,7 +259,7 @@ class Block:
         return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(key)))
 
     def advance(self, v, sigma, turn, changed=None):
-        """Make visits from the weights v.
+        """Make the visits of a round, which start from the weights v.
 
         Parameters
         ----------
@@ -325,7 +326,7 @@ class Block:
         raise NotImplementedError
 
     def restore(self, state):
-        """Continue from a state, bitwise equal."""
+        """Continue from a state, with bitwise equal results."""
         raise NotImplementedError
 
     @staticmethod
@@ -360,7 +361,7 @@ class Block:
         try:
             self.restore(state)
         except (ValueError, MemoryError) as error:
-            # damaged capacities may ask for any amount of memory
+            # a damaged state may contain sizes of arrays that do not fit in memory
             problem = f"is damaged, or too large for memory: {error}"
             raise checkpoint.error(name, problem) from error
 

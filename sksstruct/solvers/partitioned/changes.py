@@ -26,7 +26,7 @@ from sksstruct.solvers.partitioned.lines import (
 # A vector is sent densely unless its sparse form takes less than this fraction of the
 # memory.
 SPARSE_BELOW = 0.5
-# Number of entries from which on a vector counts as long.
+# Vectors of at least this number of entries are long: threads add to ranges of them.
 _LONG = 2**18
 # Number of ranges of a long vector that threads add to at the same time.
 _RANGES = 4
@@ -134,7 +134,7 @@ def compress(vector):
 def marked(weights, origin, factor, width):
     """Return the changes in the marked rows of weights, times a factor.
 
-    The weights and the marks are reset.
+    The weights are reset to `origin`, and the marks to zero.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def marked(weights, origin, factor, width):
     origin : ndarray of shape (size,)
         The weights before the changes.
     factor : float
-        The factor.
+        Factor of the changes.
     width : int
         Length of the rows.
 
@@ -268,7 +268,7 @@ class TreeSum:
         self.nodes[level, k] = change
 
     def terms(self):
-        """Return one or two terms, in fixed order, whose sum is that of all blocks.
+        """Return one or two terms, in fixed order, that add up to the sum over blocks.
 
         Raises ValueError if blocks are missing.
         """
@@ -278,5 +278,8 @@ class TreeSum:
         return [change for _, change in sorted(self.nodes.items())]
 
     def total(self):
-        """Return the sum of all blocks; raise ValueError if blocks are missing."""
+        """Return the sum of the changes of all blocks.
+
+        Raises ValueError if blocks are missing.
+        """
         return reduce(add, self.terms())

@@ -99,7 +99,7 @@ class Checkpoint:
         return hashlib.sha256(data).hexdigest()
 
     def read(self, name, digest=None, kind="block"):
-        """Read a state.
+        """Read the state in a file of the checkpoint.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class Checkpoint:
         return entries
 
     def remove(self, names):
-        """Remove the files that exist."""
+        """Remove the files with the given names, if they exist."""
         files, folder = self._files()
         for name in names:
             with suppress(OSError):

@@ -39,7 +39,7 @@ class GradientBlock:
         self._loss = None
 
     def slope(self, w):
-        """Return loss and gradient at the weights w.
+        """Return the block's part of loss and gradient at the weights w.
 
         Returns
         -------
@@ -102,7 +102,11 @@ class SummedLoss:
         return loss
 
     def _sweep(self, w):
-        """Return loss, fraction of exact losses, whether all are convex, gradient."""
+        """Call all blocks, and return their summed loss and gradient at the weights w.
+
+        Between loss and gradient are the fraction of exact losses, and whether all
+        losses are convex.
+        """
         executor, n_blocks = self.executor, self.executor.n_blocks
         total, values, lost = TreeSum(n_blocks), {}, range(n_blocks)
         # the weights are copied if calls may be repeated, as weights change in place
@@ -146,7 +150,7 @@ class Record:
         self.sweeps, self.n_repeated, self.seconds = [], 0, 0.0
         # the loop of the present run, set by `minimize_sum`
         self.loop = None
-        # whether sweeps are still written; False after a failure
+        # whether results of sweeps are still written; False after a failed write
         self.writes = True
         if not resume:
             checkpoint.prepare()
@@ -187,7 +191,7 @@ class Record:
         return answer
 
     def add(self, w, loss, exact, convex, gradient):
-        """Write the result of a sweep."""
+        """Write the result of a sweep at the weights w to the checkpoint."""
         number = len(self.sweeps)
         name, state = f"sweep-{number}.npz", {"weights": _digest(w), "loss": loss}
         state.update(exact=exact, convex=convex, gradient=gradient)

@@ -9,7 +9,7 @@ LINE = 8
 
 
 def empty_lines(n_lines, n_values):
-    """Return arrays for the given numbers of lines and masks, and of entries."""
+    """Return arrays for `n_lines` line numbers and masks, and for `n_values` entries."""
     lines = np.empty(n_lines, dtype=np.int32)
     return lines, np.empty(n_lines, dtype=np.uint8), np.empty(n_values)
 
@@ -36,13 +36,13 @@ def merge(first, second):
     lines, masks, values : ndarray
         Lines, masks and entries of the sum.
     """
-    # the arrays have an upper bound of the size: unused entries stay unwritten
+    # the arrays have the largest possible size, of which a part stays unused
     out = empty_lines(len(first[0]) + len(second[0]), len(first[2]) + len(second[2]))
     return first_of(out, *_lines.merge(first, second, *out))
 
 
 def add_terms(vector, first, second, other, factor):
-    """Add one or two sparse vectors to a vector, and a multiple to another.
+    """Add one or two sparse vectors to `vector`, and a multiple of both to `other`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def add_terms(vector, first, second, other, factor):
 
 
 def take_back(vector, origin, marks, factor, width):
-    """Return the changes in marked rows; reset these rows and the marks.
+    """Return the changes of `vector` in marked rows; reset these rows and the marks.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def take_back(vector, origin, marks, factor, width):
     """
     rows = np.empty(_lines.count_marks(marks), dtype=np.int32)
     max_lines = len(rows) * (width // LINE + 2)
-    # the arrays have an upper bound of the size: unused entries stay unwritten
+    # the arrays have the largest possible size, of which a part stays unused
     out = empty_lines(max_lines, min(max_lines * LINE, len(vector)))
     counts = _lines.take_back(vector, origin, marks, factor, width, rows, *out)
     return first_of(out, *counts)

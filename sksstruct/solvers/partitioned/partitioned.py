@@ -44,7 +44,8 @@ _LEAST_EXAMPLES = 200
 # blocks="auto": largest number of blocks.
 _MOST_BLOCKS = 8
 # check_every="auto" with the hinge: first pass after which the gap is computed. Later
-# checks are at most this number of passes apart, or n_iter divided by it.
+# checks are at most this number of passes apart, or n_iter divided by this number if
+# the quotient is larger.
 _FIRST_CHECK = 4
 # A gap below this fraction of the objective that `tol` refers to is a rounding error.
 _ROUNDING = 1e-13
@@ -239,7 +240,7 @@ class Partitioned(Solver):
         return min(self.blocks, n_examples)
 
     def outline(self, model: BoundModel, alpha: float, l1: float = 0.0) -> Outline:
-        """Return the properties of a model that the driver knows.
+        """Return the properties of a model that the driver reads.
 
         Parameters
         ----------
@@ -433,7 +434,9 @@ class Run:
     def look(self, stalled=False):
         """Report objective and dual value of the weights to return.
 
-        The iterate is returned instead of the average once visits no longer improve it.
+        The weights are the average of the iterates, or the iterate itself if there is
+        no average, if visits no longer improve the iterate, or if the gap of the
+        iterate is small enough.
         """
         rounds, weights, loop = self.rounds, self.weights, self.loop
         v, loss = self.average.current(rounds.loss)
@@ -481,7 +484,7 @@ class Run:
         return {
             "identity": self._identity(),
             **taken(loop, names),
-            # for smooth losses, the scale is the objective reached
+            # None for smooth losses, for which `tol` refers to the objective reached
             "scale": loop.scale,
             "stalled": self.stalled,
             "rows": loop.trace.last(loop.n_iter + 1),

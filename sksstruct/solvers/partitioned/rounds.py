@@ -20,8 +20,9 @@ from sksstruct.utils.entries import taken
 # Smallest number of visits of a block in a round; smaller blocks make all visits in one
 # round.
 _LEAST_VISITS = 20
-# rounds="auto" without and with the hinge. Visits of smooth losses change far more of
-# the weights: 4 rounds would need twice as many passes as 16.
+# Numbers of rounds of a pass if rounds="auto": for smooth losses, and for the hinge.
+# Visits of smooth losses change far more of the weights: 4 rounds would need twice as
+# many passes as 16.
 _ROUNDS = 16, 4
 
 
@@ -201,7 +202,10 @@ class Rounds:
         return values
 
     def _call(self, method, *common, total=None):
-        """Return the values of all blocks, in their order."""
+        """Call a method of all blocks; return their values, in the order of the blocks.
+
+        Lost blocks are recovered and called again.
+        """
         executor = self.executor
         values = executor.call(method, *common, total=total)
         while len(values) < executor.n_blocks:

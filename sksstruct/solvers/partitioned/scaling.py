@@ -32,7 +32,7 @@ _LEAST_GAIN = 0.1
 
 
 class Scaling:
-    """sigma' of the next round.
+    """Choice of sigma' for the next round.
 
     Parameters
     ----------
