@@ -68,7 +68,7 @@ class Average:
             self.count = self.factor = self.loss = 0.0
 
     def add(self, loss):
-        """Add the iterate after a round, and the linear term of its dual, to the mean."""
+        """Add the iterate after a round, and its dual linear term, to the average."""
         if not self.is_on:
             return
         self.count += 1.0

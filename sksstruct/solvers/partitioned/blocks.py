@@ -150,7 +150,7 @@ class Lender:
         return weights, -1
 
     def _copy(self, v, weights, from_round, number):
-        """Update weights from the v of round `from_round` to the v of round `number`."""
+        """Update weights from the v of one round to the v of round `number`."""
         oldest = max(from_round, number - _REMEMBERED)
         missed_changes = [self._changed.get(k) for k in range(oldest + 1, number + 1)]
         if not oldest == from_round <= number or None in missed_changes:

@@ -9,7 +9,7 @@ LINE = 8
 
 
 def empty_lines(n_lines, n_values):
-    """Return arrays for `n_lines` line numbers and masks, and for `n_values` entries."""
+    """Return arrays for `n_lines` line numbers and masks, and `n_values` entries."""
     lines = np.empty(n_lines, dtype=np.int32)
     return lines, np.empty(n_lines, dtype=np.uint8), np.empty(n_values)
 
