@@ -30,7 +30,7 @@ from sksstruct.solvers.stochastic.sgd import SGD
 from sksstruct.solvers.stochastic.ssg import SSG
 from sksstruct.solvers.stochastic.svrg import SVRG
 
-#: Makers of the solvers that estimators know by name.
+#: Makers of the solvers, by the names that estimators accept.
 SOLVERS = Registry(
     {
         "bcfw": BCFW,

@@ -3,8 +3,8 @@
 The maximum in the hinge is smoothed by mu times the entropy of a distribution of
 labelings (Pillutla et al., 2018, Section 2). The mean parameters of any such
 distribution are dual variables of the hinge itself, so that the certificate is the
-duality gap of the hinge. This gap exceeds the gap of the smoothed problem by at least
-the entropy term mu H, and therefore requires that mu decreases.
+duality gap of the hinge. This gap can exceed the gap of the smoothed problem by the
+entropy term mu H, so that it becomes small only if mu decreases.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -23,7 +23,8 @@ from sksstruct.solvers.lbfgs import Objective, run_lbfgs
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count
 
-# Initial mu H at w = 0, as a fraction of the objective there.
+# Initial value of the entropy term mu H at w = 0, as a fraction of the objective at
+# w = 0.
 _FIRST = 0.3
 # The temperature is lowered once the gap of the smoothed problem is below this multiple
 # of mu H.
@@ -34,7 +35,8 @@ _AIM = 0.5
 _POWER = 0.7
 # Smallest and largest factor of a change of temperature.
 _LEAST_FALL, _MOST_FALL = 0.1, 0.6
-# Iterations between two certificates: at least this number, and this fraction of all.
+# The number of iterations between two certificates is at least `_EVERY`, and at least
+# the fraction `_GROWTH` of the iterations so far.
 _EVERY, _GROWTH = 4, 0.06
 # Largest number of dual points. If these points take more than `_MOST_BYTES`, fewer
 # points are kept, but at least `_FEWEST_POINTS`.
@@ -149,16 +151,16 @@ class SmoothedObjective(Objective):
         self.target = tol * self.scale
         capacity = max(_MOST_BYTES // (4 * size), _FEWEST_POINTS)
         self.bundle = DualBundle(min(_POINTS, capacity), size, alpha)
-        # the first point has the observed labelings, so that no gap exceeds the
-        # objective
+        # the first dual point has the observed labelings: its dual value is zero, so
+        # that no gap exceeds the objective
         self.bundle.add(np.zeros(size), 0.0, 0.0)
         self._next_check = 0
         self._set_first_temperature()
 
     def _set_first_temperature(self):
         """Set the first temperature from the objective at w = 0."""
-        # scores are zero at w = 0: the value minus the expected loss is the entropy
-        # term
+        # scores are zero at w = 0: the smoothed objective minus the expected loss is
+        # the entropy term
         top = self.scale if self.scale > LEAST_SCALE else 1.0
         self.loss.set_smoothing(top)
         added = self.loss.value_and_gradient(self._zero, self.gradient, self.n_jobs)

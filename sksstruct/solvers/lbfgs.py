@@ -32,8 +32,8 @@ _FIRST = 0.5
 # The objective is flat if the later half of the iterations has gained less than this
 # fraction of the tolerance.
 FLAT_SHARE = 0.5
-# Smallest number of iterations for this test, as columns with different units cause
-# plateaus.
+# Smallest number of iterations before an objective counts as flat, as features in
+# different units cause plateaus.
 LEAST_ITERATIONS = 60
 
 
@@ -172,7 +172,7 @@ def _descend_in_box(objective, value, slope, memory, after_iteration):
     first_values = [(value, unit * slope)]
 
     def evaluate(steps):
-        if first_values:  # scipy evaluates the start, which is known
+        if first_values:  # scipy evaluates the start first, where the value is known
             return first_values.pop()
         # x is clipped, as products may exceed the bounds by rounding errors
         x = np.clip(unit * steps, lower, upper)
@@ -212,7 +212,8 @@ class LBFGSLoop(Loop):
     """A loop whose passes are iterations of L-BFGS."""
 
     def has_settled(self):
-        # with K best labelings that are not enough, the gradient may never become small
+        # if the K best labelings are not enough for an exact loss, the gradient may
+        # never become small
         return (
             self.exact < 1.0
             and len(self.values) > PERIOD
@@ -227,8 +228,8 @@ class LBFGSLoop(Loop):
         """Whether the later half of the iterations has lowered the objective by little.
 
         With a small alpha, the gap stays large long after the objective is flat.
-        Columns with different units cause plateaus, at most about as long as the
-        iterations before.
+        Features in different units cause plateaus, which are at most about as long as
+        the iterations before them.
         """
         n = len(self.values)
         if n < LEAST_ITERATIONS:
@@ -298,10 +299,10 @@ class Objective:
         self.calls = 0
 
     def at(self, x):
-        """Return the objective at weights that exist, and its gradient there.
+        """Return the objective and its gradient at x, the weights that exist.
 
         The gradient does not include the l1 penalty, and the next call may overwrite
-        it.
+        the gradient.
         """
         w = x
         if self._all_weights is not None:
@@ -347,7 +348,7 @@ class Objective:
             add_scaled(self.alpha, x, slope)
             if self._free is not None:
                 slope[self._free] -= self.alpha * x[self._free]
-            # norm over the weights that exist
+            # the gap |grad P|^2 / (2 alpha), over existing weights with a penalty
             residual = self._square(slope) / (2 * self.alpha)
             if self._free is not None:
                 # the dual variables satisfy the constraints of free weights only at the
@@ -365,7 +366,7 @@ class Objective:
         return slope, dual, min(primal - dual, residual)
 
     def _compare_sparse(self, primal, x):
-        """Do the same as `_gradient_and_bounds` with an l1 penalty."""
+        """Return gradient without l1 penalty, dual value, and gap with l1 penalty."""
         slope = self.gradient[self._existing]
         size = float(np.abs(x).sum())
         # Convexity bounds the optimum: f(v) is at least f(x) + <f'(x), v - x>, and the
@@ -381,7 +382,7 @@ class Objective:
         return slope, primal - sum(terms) - rounding, sum(terms)
 
     def keep(self, x):
-        """Record the weights of the last call as the best so far."""
+        """Record x, the weights of the last call of `at`, as the best so far."""
         primal, exact, residual, dual = self._last
         self.best = primal, x, exact, residual
         # dual values count at iterates only, as trial steps may be far away

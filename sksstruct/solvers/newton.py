@@ -99,7 +99,7 @@ class Newton(Solver):
 
 
 class _Run:
-    """State of one call of the solver."""
+    """A run of `Newton`: steps of all blocks, and the certificate."""
 
     def __init__(self, solver, model, alpha, options):
         self.solver, self.n_jobs = solver, options.n_jobs
@@ -107,7 +107,8 @@ class _Run:
         self.loop = Loop(solver, alpha, options)
         start = options.start(model.n_weights)
         self.w = (self.blocks.start if start is None else start).copy()
-        # objectives at the present weights, and lower bounds of the optima
+        # for each block, its objective at the present weights, and a lower bound of its
+        # optimum
         n = self.blocks.n_blocks
         self.primal, self.dual = np.zeros(n), np.zeros(n)
         self.mean = 0.0
@@ -154,7 +155,7 @@ class _Run:
         return stalled
 
     def _look(self, blocks):
-        """Record objectives of blocks, and lower bounds; return the group."""
+        """Record objectives and lower bounds of blocks; return the blocks as a group."""
         group = self.blocks.group(blocks, self.w)
         self.primal[blocks] = group.primal
         if (group.residual <= _NEAR * group.primal).any():

@@ -5,7 +5,8 @@ Maximizes D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set (Saha et 
 
     x_mu(w) = project(center + slopes(w) / mu),   v(x) = project(x + grad D(x) / L)
 
-The gap is at most mu D. mu begins at mu_0, and each iteration multiplies it by 1 - tau.
+The gap is at most mu times half the largest squared distance of dual variables from the
+center. mu begins at mu_0, and each iteration multiplies mu by 1 - tau.
 The paper has tau = 2 / (k + 3) and mu_0 = 2 L. The default here has mu_0 = L, and the
 largest tau that keeps the condition of the method (the excessive gap), the root of
 tau^2 / (1 - tau) = mu / L: mu is smaller than with the paper's tau in every iteration.
@@ -115,8 +116,9 @@ class Pragam(Solver):
             loop.report(space.risk(run.w, run.slopes), run.w, 0.0)
             loop.status = ended_by(interrupt)
             return loop.result()
-        # all dual variables; indices of the variables that move in this round, None for
-        # all; iterations in this round; products in earlier rounds
+        # all dual variables; indices of the dual variables that move in this round,
+        # None for all; iterations in this round; products of features and weights in
+        # earlier rounds
         x, index, in_round, products = run.x, None, 0, 0
 
         def look():
@@ -157,7 +159,8 @@ class Pragam(Solver):
                 part, places = part
                 new = ExcessiveGap(self, part, alpha)
                 new.first_step()
-                # all are assigned together, so that an interrupt leaves a valid state
+                # one assignment for all three, so that an interrupt leaves a valid
+                # state
                 x, index, run = x.copy(), places, new
 
         loop.dual = 0.0  # dual value of the center, at which w = 0
@@ -178,7 +181,10 @@ class ExcessiveGap:
         self.begin(space.center, space.combine(space.center))
 
     def begin(self, center, u):
-        """Start line 1; the prox-function is half the squared center distance."""
+        """Start line 1 of Algorithm 1: compute w and the slopes at a center.
+
+        The prox-function is half the squared distance from the center.
+        """
         space = self.space
         self.center = center
         self.w = u / self.alpha
@@ -186,7 +192,7 @@ class ExcessiveGap:
         self.products += 1
 
     def first_step(self):
-        """Finish line 1: set the initial dual variables, and L unless it is given."""
+        """Finish line 1 of Algorithm 1: set initial dual variables, and L if unset."""
         space, center = self.space, self.center
         u = self.w * self.alpha
         if self.L == 0.0:
@@ -196,7 +202,7 @@ class ExcessiveGap:
             size = float(np.vdot(change, change))
             u_change = space.combine(trial) - u
             u_square = float(u_change @ u_change)
-            # there are two divisions, as alpha times size may underflow to zero
+            # the square is divided twice, as alpha times size may underflow to zero
             self.L = max(u_square / size / self.alpha, 1e-12) if size > 0.0 else 1.0
             if not np.isfinite(self.L):
                 raise ValueError(f"training broke down: the dual overflows. {SCALING}")
@@ -213,7 +219,7 @@ class ExcessiveGap:
         size, u_square = float(np.vdot(change, change)), float(u_change @ u_change)
         if not np.isfinite(u_square / self.alpha):
             raise ValueError(f"training broke down: the dual overflows. {SCALING}")
-        # a change of alpha w within rounding errors says nothing about L
+        # a change of alpha w within rounding errors does not determine L
         noise = 1e-28 * float(u @ u)
         if not self.adaptive or u_square <= noise or size == 0.0:
             return True
@@ -248,7 +254,7 @@ class ExcessiveGap:
         w = (1.0 - tau) * self.w + tau * w_beta
         slopes = (1.0 - tau) * self.slopes + tau * slopes
         mu = (1.0 - tau) * self.mu
-        # all are assigned together, so that an interrupt leaves a valid state
+        # one assignment for all attributes, so that an interrupt leaves a valid state
         self.w, self.slopes, self.x, self.u, self.mu = w, slopes, x, u, mu
         self.k += 1
 
