@@ -20,11 +20,12 @@ from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Labelings
 from sksstruct.utils.validation import check_heads
 
-# Templates of features. A part is an end of the arc, "h" (head) or "m" (modifier), or
-# "b" for a word between, followed by a kind, "w" (word) or "t" (tag), and an offset.
-# The templates are from McDonald, Crammer and Pereira (2005), without prefixes of long
-# words. The last five have attributes of which a word may have several: morphological
-# features ("f") and affixes ("a").
+# Templates of features, each a tuple of parts. A part is an end of the arc, "h" (head)
+# or "m" (modifier), or "b" for a word between, followed by a kind, "w" (word) or "t"
+# (tag), and in some parts by an offset. The templates are from McDonald, Crammer and
+# Pereira (2005), without prefixes of long words. The last five templates have kinds of
+# attributes of which a word may have several: morphological features ("f") and affixes
+# ("a").
 _TEMPLATES = (
     (),
     ("hw",),
@@ -56,11 +57,11 @@ _SEVERAL = ("f", "a")
 
 
 def _part_of(k):
-    """An earlier template whose parts are a subset of those of template k, or None.
+    """Return an earlier template whose parts are a subset of those of template k.
 
     Only arcs with a known feature of the earlier template can have a known feature of
     template k. Of several such templates, the one with the most words has the fewest
-    arcs.
+    arcs. Returns None if there is no such template.
     """
     parts = [t for t in _TEMPLATES[:k] if set(t) < set(_TEMPLATES[k])]
     # for a template with several features of an arc, the arc would be listed repeatedly
@@ -75,8 +76,9 @@ _DISTANCES = (1, 2, 3, 4, 5, 10)
 _BINS = [f"{sign}{distance}" for sign in "+-" for distance in _DISTANCES]
 # Number of bins in each set of bins; a set is a number with a bit for each bin.
 _N_BINS = np.array([k.bit_count() for k in range(1 << len(_BINS))], dtype=np.int32)
-# Names of the first numbers of each kind. Number 0 stands for words and tags not seen
-# in fit, which occur in no known key; then come the root and the end of the sentence.
+# The strings of each kind of part are numbered. These are the names of the first
+# numbers: 0 stands for strings not seen in fit, which occur in no known key, and the
+# next numbers for the root and the end of the sentence.
 _SPECIAL = {"w": ["", "<root>"], "t": ["", "<root>", "<end>"], "f": [""], "a": [""]}
 _ROOT, _END = 1, 2
 _MOST = 2**63 - 1
@@ -327,7 +329,7 @@ class ArcVectorizer(
         return np.array(out, dtype=object)
 
     def _known(self):
-        """Numbers of the words, tags and attributes seen in fit, by their kind."""
+        """Return the numbers of words, tags and attributes seen in fit, by kind."""
         return {
             "w": self.words_,
             "t": self.tags_,
@@ -336,12 +338,12 @@ class ArcVectorizer(
         }
 
     def _sizes(self):
-        """Size of the range of numbers of each kind."""
+        """Return for each kind of part how many numbers its strings have."""
         known = self._known()
         return {kind: len(_SPECIAL[kind]) + len(known[kind]) for kind in known}
 
     def _columns(self, X):
-        """Columns of the sentences: words, tags, morphological features, affixes."""
+        """Return words, tags, morphological features and affixes of each sentence."""
         out = []
         for words, tags, features in _columns(X):
             affixes = [affixes_of(word, self.affixes, "w") for word in words]
@@ -349,7 +351,10 @@ class ArcVectorizer(
         return out
 
     def _encode(self, words, tags, features, affixes):
-        """Numbers of words, tags and attributes of a sentence, with root and ends."""
+        """Return the numbers of the words, tags and attributes of a sentence.
+
+        Positions of the root and of the ends of the sentence are added.
+        """
         words = [self.words_.get(word, 0) for word in words]
         tags = [self.tags_.get(tag, 0) for tag in tags]
         # a position before the root and one after the last word: every position that
@@ -366,9 +371,10 @@ class ArcVectorizer(
         return words, tags, *several
 
     def _find(self, arcs):
-        """Rows and columns of the features of a sentence."""
+        """Return row and column of each known feature of the arcs of a sentence."""
         rows, columns, sizes = [], [], self._sizes()
-        # arcs that have a known feature of each template
+        # for each template, the indices of the arcs that have a known feature of the
+        # template
         known = {}
         for names, keys, sets, starts in zip(
             _TEMPLATES, self._keys, self._sets, self._starts, strict=True
@@ -414,7 +420,11 @@ class _Several:
         self.starts = np.cumsum(self.sizes) - self.sizes
 
     def at(self, places):
-        """Index into `places`, and number, of each attribute at these places."""
+        """Return the attributes at the given places, as two arrays.
+
+        The first array has the index in `places` of each attribute, the second the
+        number of the attribute.
+        """
         sizes = self.sizes[places]
         which = np.repeat(np.arange(len(places)), sizes)
         first = self.starts[places] - (np.cumsum(sizes) - sizes)
@@ -444,7 +454,7 @@ class _Arcs:
         self.bins = bins + len(_DISTANCES) * (distances < 0)
 
     def keys(self, names, sizes, keep=slice(None)):
-        """Arcs that have features of a template, and the key of each feature.
+        """Return the arcs that have features of a template, and each feature's key.
 
         An arc has one feature of most templates. A template with a tag between or an
         attribute has a feature for each such tag, or each attribute: the arc repeats.
@@ -471,7 +481,10 @@ class _Arcs:
         return chosen, keys
 
     def _between(self, chosen):
-        """Pairs of an arc and a distinct tag between its words, as two arrays."""
+        """Return two arrays: arcs, and the distinct tags between the words of an arc.
+
+        An arc is repeated for each tag.
+        """
         tags = self._given["t"][1:-1]
         kinds = np.unique(tags[1:])
         # number of occurrences of each tag before a position
@@ -489,12 +502,15 @@ def _has_alone(names):
 
 
 def _n_keys(names, sizes):
-    """Number of possible keys of a template."""
+    """Return the number of possible keys of a template."""
     return prod(sizes[name[1]] for name in names)
 
 
 def _look_up(known, keys):
-    """Whether each key is in the sorted array `known`; indices of keys that are."""
+    """Return whether each key is in `known`, and the indices in `known` of those keys.
+
+    `known` must be sorted.
+    """
     if not len(known):
         return np.zeros(len(keys), dtype=bool), np.zeros(0, dtype=np.intp)
     where = np.searchsorted(known, keys)
@@ -504,7 +520,7 @@ def _look_up(known, keys):
 
 
 def _numbers(columns, kind):
-    """Number of each distinct string of all sentences."""
+    """Return the number of each distinct string of a kind in all sentences."""
     different = dict.fromkeys(text for column in columns for text in column)
     return {text: k for k, text in enumerate(different, start=len(_SPECIAL[kind]))}
 
@@ -543,7 +559,7 @@ def _is_token(token):
 
 
 def _observed(arcs, y):
-    """For each sentence a mask of its arcs: True for the arcs of its tree."""
+    """Return for each sentence a mask of its arcs: True for the arcs of its tree."""
     if len(y) != len(arcs):
         raise ValueError(
             f"y must have a tree for each of the {len(arcs)} sentences of X, got "

@@ -48,7 +48,7 @@ class PathFeatures(LexicalFeatures):
     def _keep_paths(self, paths):
         """Set the path of each word, and the attributes of each path."""
         self.paths_ = paths
-        # a prefix that is longer than the path is the path itself: no duplicates
+        # a prefix length beyond the end gives the whole path: duplicates are removed
         lengths = sorted(set(map(int, self.prefixes)))
         self._parts = {
             path: tuple(dict.fromkeys([*(path[:k] for k in lengths), path]))
@@ -143,7 +143,7 @@ class ClusterFeatures(PathFeatures):
     _parameter_constraints = {"paths": [str, os.PathLike, Mapping]}
 
     def fit(self, X: Items, y: Any = None) -> Self:
-        """Read the paths.
+        """Read the path of each word.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class ClusterFeatures(PathFeatures):
 
 
 def _read(path):
-    """Paths of words in a file."""
+    """Read the paths of words from a file."""
     paths = {}
     for number, line in enumerate(lines_of(path), start=1):
         bits, *rest = columns = line.rstrip("\r\n").split("\t")

@@ -39,9 +39,10 @@ cdef enum:
     # number of features that are looked up in one call: few enough for the caches, and
     # enough for prefetching
     ENOUGH = 512
-    # initial capacity for positions
+    # initial capacity of the list of positions
     FEW = 64
-    # logarithm and size of the cache of prefixes by the address of their name
+    # binary logarithm of the size, and size, of the cache of prefixes by the address of
+    # their name
     RECENT_BITS = 7
     RECENT = 128
 
@@ -96,9 +97,10 @@ cdef class Collector:
     cdef str separator
     # `Prefix` of each name, so that a name is joined with the separator once
     cdef dict prefixes
-    # for each nested name, the set of its spellings in CRFsuite; noted (`noting`) only
-    # while features are learned with another separator. `plain`: whether a feature
-    # without a head (see `Feature`) may have the separator in its name
+    # For each nested name, the set of its spellings in CRFsuite. Spellings are noted
+    # (`noting`) only while features are learned with a separator other than that of
+    # CRFsuite. `plain`: whether a feature without a head (see `Feature`) may have the
+    # separator in its name.
     cdef dict below
     cdef bint noting, plain
     # nesting depth of dicts
@@ -137,7 +139,8 @@ cdef class Collector:
         free(self.ends)
 
     cdef int add_sequence(self, positions) except -1:
-        """Append a row for each position of a sequence."""
+        """List the features of all positions of a sequence, each of which gets a row.
+        """
         # A string or a dict as a sequence is an error: the user forgot the list around
         # it. All other iterables are sequences.
         if type(positions) is not list and (
@@ -188,7 +191,7 @@ cdef class Collector:
     # ---- listing the features of a position ----
 
     cdef int list_position(self, features) except -1:
-        """List the features of a position."""
+        """Add the features of a position to the list of features to look up."""
         # exact types first: isinstance(..., Mapping) searches the registry of the ABC
         if type(features) is dict:
             for name, item in (<dict> features).items():
@@ -208,7 +211,7 @@ cdef class Collector:
         return 0
 
     cdef inline int list_feature(self, Prefix prefix, tail, double value) except -1:
-        """List a feature."""
+        """Add the feature of a prefix and a tail to the list of features to look up."""
         cdef Feature* feature
         reserve(<void**> &self.features, &self.capacity, self.count + 1,
                 sizeof(Feature))
@@ -225,7 +228,7 @@ cdef class Collector:
         return 0
 
     cdef inline int list_item(self, name, item) except -1:
-        """List the features of a name and a value."""
+        """List the features that a name and a value of a dict form."""
         # fast path: most values have exactly these types
         if type(item) is str:
             self.list_feature(self.prefix(name), item, 1.0)
@@ -236,7 +239,7 @@ cdef class Collector:
         return 0
 
     cdef int list_other(self, name, item) except -1:
-        """List the features of a name and a value of any type."""
+        """List the features that a name and a value of any type form."""
         if isinstance(item, str):
             self.list_feature(self.prefix(name), item, 1.0)
         elif isinstance(item, (list, tuple, set, frozenset)):
@@ -256,7 +259,7 @@ cdef class Collector:
         return self.list_feature(None, name, self.check_value(name, item))
 
     cdef int list_below(self, name, features) except -1:
-        """List the features of a dict under a name."""
+        """List the features of a dict that is the value of a name."""
         self.check_name(name)
         # a dict may hold itself
         enter_recursion(" while reading features")

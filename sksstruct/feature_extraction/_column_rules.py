@@ -14,7 +14,7 @@ _KINDS = {"U": "U", "u": "U", "B": "B", "b": "B", "*": "B*"}
 
 
 def usual(columns):
-    """Default attributes of one sentence, without a template.
+    """Return the default attributes of the tokens of one sentence.
 
     They are the attributes of `window_features`, `shape_features` and `affix_features`,
     in this order. Texts repeat their words: with the attributes of each word in a
@@ -40,7 +40,7 @@ def usual(columns):
 
 
 def _moved(column, offset):
-    """Values of a column at an offset, None beyond both ends."""
+    """Return a column's values at t + offset for all t, None beyond both ends."""
     n = len(column)
     if offset < 0:
         return ((None,) * -offset + column)[:n]
@@ -49,7 +49,7 @@ def _moved(column, offset):
 
 @lru_cache(maxsize=2**14)
 def _of_word(word):
-    """Attributes that a word adds to its neighbors, by offset, and its affixes."""
+    """Return a word's attributes for the tokens at all offsets, and its affixes."""
     lower, shape = word.lower(), shape_of(word)
     around = [f"w[{offset}]={lower}" for offset in _WORDS]
     around += [f"shape[{offset}]={shape}" for offset in _WORDS]
@@ -58,12 +58,15 @@ def _of_word(word):
 
 @lru_cache(maxsize=2**14)
 def _of_tag(number, tag):
-    """Attributes that a value of another column adds to its neighbors, by offset."""
+    """Return the attributes of a value of another column for tokens at all offsets."""
     return tuple(f"column{number}[{offset}]={tag}" for offset in _OTHERS)
 
 
 def parse(template):
-    """Rules of a template: line number, line, and alternating texts and macros."""
+    """Parse a template; return for each rule its line and its texts and macros.
+
+    A rule is a line number, the line, and a list in which texts and macros alternate.
+    """
     rules = []
     for number, line in enumerate(template.splitlines(), start=1):
         line = line.strip()
@@ -98,7 +101,7 @@ def parse(template):
 
 
 def expand(rules, columns):
-    """Attributes of one sentence, by rules of a template."""
+    """Return the attributes of the tokens of one sentence, by rules of a template."""
     size = len(columns[0])
     rows = [[] for _ in range(size)]
     for parts in rules:
@@ -118,7 +121,7 @@ def expand(rules, columns):
 
 
 def _shifted(column, offset):
-    """Values of a column at an offset; ``_B-1``, ``_B+1`` and so on beyond the ends."""
+    """Return a column's values at t + offset for all t; ``_B-1``, ``_B+1`` outside."""
     size = len(column)
     return [
         column[t] if 0 <= t < size else f"_B{t if t < 0 else t - size + 1:+d}"

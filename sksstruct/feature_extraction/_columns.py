@@ -114,7 +114,7 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
         return self
 
     def transform(self, X: Sequence[Sentence]) -> list[list[list[str]]]:
-        """Make attributes.
+        """Make the attributes of all tokens.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ class RowsTransformer(
         return packed
 
     def _rows(self, X) -> PackedSequences:
-        """Check the sequences to transform against those of fit."""
+        """Check that sequences to transform have the columns seen in fit."""
         check_is_fitted(self)
         packed = check_sequences(
             X,

@@ -168,7 +168,7 @@ class GazetteerFeatures(LexicalFeatures):
         return self._add(X, words, offsets, self._values(words, offsets, y))
 
     def spans(self, X: Items, y: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """All matches of phrases, as candidate spans for a `SegmentCRF`.
+        """Find all matches of phrases, as candidate spans for a `SegmentCRF`.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class GazetteerFeatures(LexicalFeatures):
         return values
 
     def _places(self, words, offsets, y):
-        """Starts, stops and lists of all matches.
+        """Return the first word, the end and the list of each match of a phrase.
 
         With y, matches of phrases that are entities of no other sentence are left out.
         """
@@ -238,7 +238,7 @@ class GazetteerFeatures(LexicalFeatures):
         return starts, stops, kinds
 
     def _is_own(self, y, offsets, starts, stops, kinds, found):
-        """Whether the phrase of a match is an entity of no sentence but its own."""
+        """Whether the phrase of each match is an entity in its own sentence only."""
         *entities, names = self._entities(y, offsets)
         if names != self.list_names_:
             raise ValueError(
@@ -254,7 +254,7 @@ class GazetteerFeatures(LexicalFeatures):
         return (self._counts[found] == 1) & (owner[found] == sentence)
 
     def _entities(self, y, offsets):
-        """Starts, stops and kinds of the entities in y, and the names of kinds."""
+        """Return starts, stops and kinds of the entities in y, and names of kinds."""
         if y is None:
             raise ValueError(
                 "y must be given if lists=None: its entities are the lists"
@@ -276,7 +276,7 @@ class GazetteerFeatures(LexicalFeatures):
         return starts, stops, labels.kinds[codes[starts]], labels.names
 
     def _phrases(self, name):
-        """Phrases of a list, each as a list of words."""
+        """Yield the phrases of a gazetteer, each as a list of words."""
         phrases, where = self.lists[name], f"lists[{name!r:.80}][{{}}]".format
         first, split = 0, self.split or str.split
         if isinstance(phrases, str | os.PathLike):
@@ -301,7 +301,7 @@ class GazetteerFeatures(LexicalFeatures):
             yield words
 
     def _form(self, words):
-        """The normalized words of a phrase."""
+        """Return the normalized words of a phrase."""
         normalize = self._normalize
         return tuple(words if normalize is None else map(normalize, words))
 

@@ -91,7 +91,7 @@ class SequenceHasher(SequenceFeatures):
         return self
 
     def transform(self, X: FeatureSequences) -> PackedSequences:
-        """Transform sequences.
+        """Turn sequences of features into rows.
 
         Parameters
         ----------

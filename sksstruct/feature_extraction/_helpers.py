@@ -40,7 +40,7 @@ def _check_templates(templates, columns):
 
 
 def columns_of(name, positions, wanted=None):
-    """Columns of a sequence whose positions are dicts, by name.
+    """Return the named columns of a sequence whose positions are dicts.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def affix_features(
 
 
 def affixes_of(token, lengths, name):
-    """Prefixes and suffixes of a token."""
+    """Return the attributes for prefixes and suffixes of a token."""
     row = []
     for length in lengths:
         if len(token) >= length:
@@ -250,7 +250,7 @@ def shape_features(tokens: Strings, *, name: str = "w") -> list[list[str]]:
 
 
 def shape_of(token):
-    """The shape of a token, such as XxXx-9 for McCain-99."""
+    """Return the shape of a token, such as XxXx-9 for McCain-99."""
     shape, before = "", None
     for letter in token:
         if letter.isupper():

@@ -95,7 +95,7 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
         return str.lower if self.normalize == "lower" else self.normalize
 
     def _looked_up(self, known):
-        """Dict of the values in `known` of words, or else of normalized words."""
+        """Return a dict that finds a word, or else its normalized form, in `known`."""
         normalize = self._normalize
 
         def look_up(word):
@@ -107,7 +107,10 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
         return Memo(look_up)
 
     def _add(self, X, words, offsets, values):
-        """Sentences with the values of each token and of its neighbors added to it."""
+        """Return sentences whose tokens have their own and their neighbors' values.
+
+        `values` has, for each word of all sentences, the strings to add, or None.
+        """
         names = [(f"{self.name}[{d}]", d) for d in sorted({0, *map(int, self.window)})]
         # for tokens that are lists of strings, values are joined with the name
         joined = [
@@ -161,7 +164,7 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
         return self._add(X, words, offsets, self._values(words, offsets))
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Names of the attributes that tokens get.
+        """Return the names of the attributes that tokens get.
 
         Parameters
         ----------
@@ -178,7 +181,7 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
 
 
 def words_of(X, name):
-    """Words of all sentences, concatenated, and the offsets of the sentences.
+    """Return the words of all sentences, concatenated, and the sentences' offsets.
 
     Parameters
     ----------
@@ -214,7 +217,7 @@ def words_of(X, name):
 
 
 def _word(token, name, start):
-    """The word of a token, or None."""
+    """Return the word of a token, or None if the token has no word."""
     if type(token) is dict or isinstance(token, str | Mapping):
         return token if isinstance(token, str) else token.get(name)
     if isinstance(token, list | tuple):
@@ -225,7 +228,7 @@ def _word(token, name, start):
 
 
 def _no_word(token, name, where):
-    """The error for a token whose word is missing, or is not a string."""
+    """Return the error for a token whose word is missing, or is not a string."""
     if isinstance(token, Mapping) and name in token:
         return TypeError(f"{where}[{name!r}] must be a string, got {token[name]!r:.80}")
     if isinstance(token, Mapping):

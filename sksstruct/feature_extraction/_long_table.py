@@ -137,7 +137,7 @@ def _read_columns(table, names, wanted):
 
 
 def _ids(column, name, fill):
-    """The ids of a column; with `fill`, a missing id is the one above."""
+    """Return the ids of a column; with `fill`, a missing id becomes the id above."""
     ids = []
     for row, value in enumerate(column):
         if is_missing(value):
@@ -167,7 +167,7 @@ def _check_no_gaps(column, name):
 
 
 def _parts(ids, by, contiguous):
-    """Row indices of each sequence."""
+    """Return the row indices of each sequence, given the id of each row."""
     parts, previous = {}, None
     for row, key in enumerate(ids):
         if key not in parts:

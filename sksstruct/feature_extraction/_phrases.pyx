@@ -38,7 +38,8 @@ cdef int64_t scan(
     const Phrases* phrases, const int32_t[::1] words, const int64_t[::1] offsets,
     int64_t* starts, int64_t* found
 ) noexcept nogil:
-    """Write start and number of every match, unless `starts` is NULL; count them."""
+    """Count the matches; write each match's start and phrase unless `starts` is NULL.
+    """
     cdef int64_t count = 0, low, high, t, start
     cdef Py_ssize_t i, depth
     cdef int32_t word
@@ -50,7 +51,7 @@ cdef int64_t scan(
             low, high = phrases.by_word[word], phrases.by_word[word + 1]
             depth, t = 1, start + 1
             while low < high:
-                # phrases that end here are the first of the range
+                # phrases of exactly the words read so far are the first of the range
                 while (low < high
                        and phrases.offsets[low + 1] - phrases.offsets[low] == depth):
                     if starts != NULL:

@@ -18,10 +18,10 @@ from sksstruct.utils._memory cimport reserve, resize
 
 cdef enum:
     # Rows of up to this many features are sorted by counting the smaller columns for
-    # each feature. This takes quadratic time, but vectorizes and has no mispredicted
-    # branches.
+    # each feature. The counts take quadratic time, but are vectorized and have no
+    # mispredicted branches.
     FEW = 48
-    # Initial capacity: this many rows of eight entries.
+    # Initial capacity of the CSR array: this number of rows, of eight entries each.
     ROOM = 64
 
 
@@ -89,7 +89,7 @@ cdef class Rows:
         return 0
 
     cdef void _write(self, Py_ssize_t place, const Feature* feature) noexcept nogil:
-        """Write an entry."""
+        """Write column and value of a feature to an entry of the CSR array."""
         self._indices[place] = <int32_t> feature.column
         # the branch is always the same, and well predicted
         if self._single:
@@ -128,7 +128,10 @@ cdef class Rows:
             self._write(self._count + k, &features[k])
 
     cdef Py_ssize_t _merge(self, Py_ssize_t count) noexcept nogil:
-        """Sum neighbors of the same column after the last row; return the new count."""
+        """Merge equal columns of the row that was written last; return its length.
+
+        The row is not yet counted, and its columns ascend.
+        """
         cdef int32_t* indices = self._indices + self._count
         cdef Py_ssize_t k, last = 0, repeated = 0
         for k in range(1, count):

@@ -10,8 +10,8 @@ from sksstruct.utils._ragged import check_finite
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.typing import Integers, Sequences, Strings
 
-# For each edge mode (c, d, e): positions beyond the ends repeat with the period
-# p = c n - d of a series of n positions, and t and p - e - t are the same position.
+# For each edge mode, the numbers (c, d, e): a series of n positions continues with the
+# period p = c n - d, and has the same value at t and at p - e - t.
 _PERIODS = {"reflect": (2, 0, 1), "mirror": (2, 2, 0)}
 _STATISTICS = "mean", "std", "slope"
 
@@ -194,12 +194,12 @@ class SeriesFeatures(RowsTransformer):
         return reaches
 
     def _reach(self, size):
-        """Number of positions of a window before and after the position."""
+        """Return how many positions a window has before and after its position."""
         before = size - 1 if self.causal else size // 2
         return before, size - 1 - before
 
     def transform(self, X: Sequences) -> PackedSequences:
-        """Compute the features.
+        """Compute the features of each position.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class SeriesFeatures(RowsTransformer):
         )
 
     def _padded_rows(self, packed):
-        """Indices that pad each series at both ends by `mode`.
+        """Return row indices that pad each series at both ends, as `mode` requires.
 
         Returns
         -------
@@ -342,7 +342,7 @@ def _carried_on(packed, missing, means):
 
 
 def _window_statistics(x, size):
-    """Statistics of all windows of a vector, by the first position of the window.
+    """Return statistics of all windows of a vector, by the window's first position.
 
     Let m be the mean, s the sum of squared deviations, and p the sum of deviations
     times positions. A window of a values and the b values after it have together

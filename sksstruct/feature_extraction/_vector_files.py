@@ -9,7 +9,7 @@ from sksstruct.utils.typing import PathLike
 
 # Number of lines whose numbers are converted in one call.
 _BLOCK = 1000
-# Largest number of digits of the numbers in the first line: they must fit 64 bits.
+# Largest number of digits of a number in the first line, which must fit 64 bits.
 _MOST_DIGITS = 18
 
 
@@ -60,7 +60,7 @@ def read_word_vectors(path: PathLike) -> tuple[list[str], np.ndarray]:
 
 
 def _read(lines, path):
-    """Parse lines; return words and vectors."""
+    """Parse the lines of a file of word vectors; return words and vectors."""
     first = next(lines, "").rstrip("\r\n ").split(" ")
     header = len(first) == 2 and all(field.isdecimal() for field in first)
     if header and max(map(len, first)) > _MOST_DIGITS:
@@ -99,7 +99,7 @@ def _read(lines, path):
         )
     if len(set(words)) < len(words):
         seen = set()
-        # set.add returns None: the first word that is in `seen` already ends the search
+        # `seen.add` returns None, so that the search goes on until a word is in `seen`
         k = next(k for k, word in enumerate(words) if word in seen or seen.add(word))
         line = 1 + header + k
         raise ValueError(
@@ -110,7 +110,7 @@ def _read(lines, path):
 
 
 def _numbers(texts, path, number):
-    """Convert the numbers of lines; `number` is that of the first line, for errors."""
+    """Convert texts of numbers to arrays; error messages count lines from `number`."""
     try:
         rows = np.loadtxt(texts, np.float32, comments=None, delimiter=" ", ndmin=2)
     except ValueError as error:

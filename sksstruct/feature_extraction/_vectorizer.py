@@ -24,11 +24,11 @@ from sksstruct.utils.typing import FeatureSequences
 
 # Number of sequences in each task of the callbacks.
 _BLOCK = 1000
-# A vectorizer read from a file of CRFsuite warns if it knows at most this share of the
-# features.
+# A vectorizer that was read from a file of CRFsuite warns if at most this share of the
+# features of X is in the file.
 _FEW = 0.05
-# Smallest number of features for a warning, unless another separator explains why they
-# are unknown.
+# Smallest number of features of X for a warning, unless another separator explains why
+# features are unknown.
 _SURE = 20
 # Number of entries whose columns are counted in one call.
 _COUNTED = 2**22
@@ -55,7 +55,7 @@ class SequenceFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimato
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
     def _packed(self, X, columns, names=None, *, grow=False):
-        """The rows of all sequences.
+        """Return the rows of all sequences, by a mapping from features to columns.
 
         With `grow`, features without a column get one; otherwise they are left out.
         """
@@ -267,7 +267,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         self._is_read = not self.counts_.any()
         self.feature_names_ = names.to_list()
         vars(self).pop("vocabulary_", None)
-        # compute the digest now, so that the first prediction need not
+        # the digest of the names is cached now, so that the first prediction is fast
         names.digest()
 
     @cached_property
@@ -339,7 +339,10 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         )
 
     def _other_name(self, X):
-        """A name in X and the file's name with another separator, or None."""
+        """Return a name in X and its spelling in the file with another separator.
+
+        Returns None if no name differs only in the separator.
+        """
         table = Vocabulary()
         collect(X, table, True, self.separator, False)
         pairs = {(self.separator, ":"), (self.separator, "="), ("=", ":"), (":", "=")}
@@ -386,7 +389,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
 
 
 def _counts(values):
-    """Number of rows in which each column of a CSR array is not zero."""
+    """Return the number of rows in which each column of a CSR array is not zero."""
     counts = np.zeros(values.shape[1], dtype=np.int64)
     # in parts, because bincount converts indices to 64 bits
     for first in range(0, values.nnz, _COUNTED):

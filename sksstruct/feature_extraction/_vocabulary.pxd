@@ -16,9 +16,9 @@ cdef struct Feature:
 cdef struct Slot:
     # the upper half of the hash; the lower half determines the place of the slot
     uint32_t tag
-    # -1 if the slot is free
+    # column of the feature; -1 if the slot is free
     int32_t column
-    # the feature, a str
+    # name of the feature, a str
     PyObject* name
 
 

@@ -53,7 +53,7 @@ _fill_powers()
 
 
 cdef uint64_t shift(uint64_t hash, Py_ssize_t length) noexcept nogil:
-    """Return P^length h."""
+    """Return P^length h, for the hash h of a string."""
     while length > N_POWERS:
         hash *= POWERS[N_POWERS]
         length -= N_POWERS
@@ -61,7 +61,7 @@ cdef uint64_t shift(uint64_t hash, Py_ssize_t length) noexcept nogil:
 
 
 cdef inline uint64_t hash_narrow(const uint8_t* data, Py_ssize_t length) noexcept nogil:
-    """Return h of at most N_POWERS characters of one byte each."""
+    """Return the hash h of at most N_POWERS characters of one byte each."""
     cdef uint64_t even = 0, odd = 0
     cdef Py_ssize_t k
     # two independent sums, to shorten the chain of dependent additions
@@ -74,7 +74,7 @@ cdef inline uint64_t hash_narrow(const uint8_t* data, Py_ssize_t length) noexcep
 
 
 cdef uint64_t hash_text(PyObject* text) noexcept:
-    """Return h of a str."""
+    """Return the hash h of a str."""
     cdef int kind = PyUnicode_KIND(text)
     cdef const void* data = PyUnicode_DATA(text)
     cdef const uint8_t* narrow = <const uint8_t*> data
@@ -98,7 +98,10 @@ cdef uint64_t hash_text(PyObject* text) noexcept:
 
 
 cdef inline uint64_t mixed(uint64_t hash) noexcept nogil:
-    """Return h with mixed bits: bit k of h depends only on bits 0 to k of its terms."""
+    """Return a hash h with mixed bits.
+
+    Before, bit k of h depends only on bits 0 to k of the terms of its sum.
+    """
     hash = (hash ^ (hash >> 32)) * <uint64_t> 0x9E3779B97F4A7C15
     return hash ^ (hash >> 29)
 
@@ -209,11 +212,12 @@ cdef class Vocabulary(Columns):
         return 0
 
     cdef inline Slot* _slot(self, uint64_t hash) noexcept:
-        """Return the slot in which a search begins."""
+        """Return the slot in which the search for a hash begins."""
         return self._slots + (hash & (self._capacity - 1))
 
     cdef inline int _find_one(self, Feature* feature, bint grow) except -1:
-        """Set the column of a feature."""
+        """Set the column of a feature; if unknown, to -1 or to a new column (`grow`).
+        """
         cdef uint32_t tag = feature.hash >> 32
         cdef Slot* slot = self._slot(feature.hash)
         cdef Slot* end = self._slots + self._capacity

@@ -123,7 +123,7 @@ class WordClusters(PathFeatures):
             )
         random = check_random_state(self.random_state)
         counts = _neighbors(words, offsets, known)
-        # imported here: these imports take longer than those of all taggers
+        # imported here, as these modules take longer to import than all taggers
         from sklearn.cluster import KMeans
         from sklearn.decomposition import TruncatedSVD
 
@@ -141,7 +141,7 @@ class WordClusters(PathFeatures):
 
 
 def _neighbors(words, offsets, known):
-    """Counts of the left and the right neighbors of each known word.
+    """Count the left and the right neighbors of each known word.
 
     Each side has a column for every known word, one for all other words, and one for
     the ends of sentences.
@@ -160,7 +160,7 @@ def _neighbors(words, offsets, known):
 
 
 def _information(counts):
-    """Positive pointwise mutual information of words and neighbors."""
+    """Return the positive pointwise mutual information of words and neighbors."""
     rows, columns = (np.asarray(counts.sum(axis)).ravel() for axis in (1, 0))
     counts = counts.tocoo()
     expected = rows[counts.row] * (columns[counts.col] / rows.sum())
@@ -169,7 +169,7 @@ def _information(counts):
 
 
 def _tree_paths(centers):
-    """Paths of bits from the root to the leaves of the tree of Ward's method."""
+    """Return each cluster's path of bits from the root of the tree of Ward's method."""
     from sklearn.cluster import AgglomerativeClustering
 
     tree = AgglomerativeClustering(n_clusters=None, distance_threshold=0).fit(centers)

@@ -124,8 +124,8 @@ class WordVectors(
         return tags
 
     def __sklearn_clone__(self):
-        # not a deep copy: a table of vectors may take a gigabyte, and searches clone
-        # the estimator for each fit
+        # the vectors are not copied, as they may take a gigabyte, and parameter
+        # searches clone the estimator for each fit
         return type(self)(**self.get_params(deep=False))
 
     def fit(self, X: Sequence[Any], y: object = None) -> Self:
@@ -200,7 +200,7 @@ class WordVectors(
         return PackedSequences(rows, offsets, self._names)
 
     def _places(self, tokens):
-        """Row in `vectors_` of each token, -1 without a vector."""
+        """Return the row in `vectors_` of each token, -1 if a token has no vector."""
         find = self.vocabulary_.get
         # the parameter is "lower" and not str.lower, which skops cannot load
         normalize = str.lower if self.normalize == "lower" else self.normalize
@@ -246,7 +246,7 @@ class WordVectors(
 
 
 def _scale(table, places, norm):
-    """The factor with which the root mean square norm over tokens is `norm`."""
+    """Return the factor with which the root mean square norm over tokens is `norm`."""
     used, counts = np.unique(places, return_counts=True)
     squares = np.einsum("ij,ij->i", table[used], table[used], dtype=np.float64)
     mean = np.average(squares, weights=counts)
@@ -254,7 +254,7 @@ def _scale(table, places, norm):
 
 
 def _neighbors(rows, offsets, window):
-    """Concatenate the rows at all offsets, zero beyond the ends of sentences."""
+    """Concatenate the vectors at all offsets from each token, zero beyond sentences."""
     lengths = np.diff(offsets)
     first, stop = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
     out = np.zeros((len(rows), len(window), rows.shape[1]), rows.dtype)

@@ -155,7 +155,7 @@ class _Run:
         return stalled
 
     def _look(self, blocks):
-        """Record objectives and lower bounds of blocks; return the blocks as a group."""
+        """Record objectives and lower bounds of blocks; return their group."""
         group = self.blocks.group(blocks, self.w)
         self.primal[blocks] = group.primal
         if (group.residual <= _NEAR * group.primal).any():
