@@ -19,7 +19,7 @@ _MODULES = {"train": "tagging", "tag": "tag", "export": "export", "map": "map"}
 
 
 def main(arguments=None):
-    """Run a command.
+    """Run a command of ``sksstruct``, and return its exit code.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from sksstruct.crfsuite._scores import Scores
 from sksstruct.feature_extraction._column_rules import expand, parse, usual
 from sksstruct.utils._files import reading
 
-# Beginnings of the attributes without a template.
+# Beginnings of the names of the attributes that are made without a template.
 _USUAL = "w[", "shape[", "w:prefix=", "w:suffix="
 
 
@@ -51,7 +51,7 @@ class ColumnTagger:
         return [Scores(self._model, self._items(columns)).best() for columns in X]
 
     def _items(self, columns):
-        """Attributes of tokens, with marks of the first and of the last token."""
+        """Return attributes of the tokens of a sentence, with marks of both ends."""
         if self._rules is None:
             return usual(columns)
         for _, column, _ in (part for parts in self._rules for part in parts[1::2]):

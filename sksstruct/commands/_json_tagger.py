@@ -83,7 +83,7 @@ class JsonTagger:
         self._set_weights(vectorizer["features"], chain)
 
     def _set_weights(self, names, chain):
-        """Dense tables of the weights, in rows that are padded for the kernel."""
+        """Store dense tables of the weights, in rows that are padded for the kernel."""
         self._labels, n_features = chain["labels"], len(names)
         n_labels = len(self._labels)
         for strings in (names, self._labels):
@@ -117,7 +117,7 @@ class JsonTagger:
         return labels
 
     def _labeled(self, X, first):
-        """Labels of some sentences, of which the first has this number."""
+        """Return the labels of some sentences; errors count sentences from `first`."""
         if self._rules is None:
             items = [usual(columns) for columns in X]
         else:
@@ -158,7 +158,10 @@ def _numbers(values, n):
 
 
 def _table(part, n_rows, n_columns):
-    """A dense table from the counts, columns and values of stored entries by row."""
+    """Return a dense table of weights that a file stores sparsely, row by row.
+
+    The file has the number of entries of each row, and all columns and values.
+    """
     counts, columns = (
         np.array(part[key] or np.zeros(0, int)) for key in ("counts", "columns")
     )

@@ -79,7 +79,7 @@ def check_folder(name):
 
 
 def template_of(name):
-    """Read the text of a template, or return None without one."""
+    """Read the text of the template file `name`; return None if `name` is None."""
     if name is None:
         return None
     return "".join(lines_of(name))

@@ -10,7 +10,7 @@ from sksstruct.estimators import CalibratedTagger, ChainCRF, Tagger
 
 
 def add_parsers(commands):
-    """Add the command to a parser.
+    """Add the command ``export`` to a parser.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def add_parsers(commands):
 
 
 def run(options):
-    """Read a tagger and write it.
+    """Read a saved tagger, and write it in another format.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from sksstruct.inference.map import MAP_SOLVERS, Interrupted, resolve_map_solver
 
 
 def add_parsers(commands):
-    """Add the command to a parser.
+    """Add the command ``map`` to a parser.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def add_parsers(commands):
 
 
 def load(path, evidence=None):
-    """A graph from a file, by the file's name.
+    """Read a factor graph from a file, in the format that the file's name states.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def load(path, evidence=None):
 
 
 def run(options):
-    """Find the best labeling, write it and print the rest.
+    """Find the best labeling, write it to a file, and print score, bound and status.
 
     Parameters
     ----------
@@ -109,7 +109,8 @@ def run(options):
     solver = resolve_map_solver(
         options.solver, max_iter=options.max_iter, tol=options.tol
     )
-    # readers of JSON expect a single object
+    # with --json, standard output must have a single object, so that progress is
+    # printed to standard error
     with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
         if options.verbose:
             print(f"{graph}, read in {elapsed:.2f} s", flush=True)
@@ -137,9 +138,9 @@ def run(options):
 
 
 def _seconds_of_process():
-    """Seconds since the start of this process.
+    """Return the seconds since the start of this process.
 
-    Linux knows the time of the start, to hundredths of a second. Elsewhere, the CPU
+    Linux records the time of the start, to hundredths of a second. Elsewhere, the CPU
     time is a lower bound that lacks only the time that the process waited.
     """
     used = time.process_time()
@@ -157,7 +158,11 @@ def _seconds_of_process():
 
 
 def _seconds_left(limit, elapsed):
-    """The limit of the solver, which returns a labeling even if no time is left."""
+    """Return the seconds that remain for the solver, at least a millisecond.
+
+    The solver then returns a labeling even if no time is left. A limit that is shorter,
+    zero or None is returned itself.
+    """
     if limit is None or limit <= 0:
         return limit
     return max(limit - elapsed, min(limit, 1e-3))

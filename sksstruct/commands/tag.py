@@ -10,7 +10,7 @@ _CHOICE = ". --columns says which to use"
 
 
 def add_parsers(commands):
-    """Add the command to a parser.
+    """Add the command ``tag`` to a parser.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _load(options):
 
 
 def _standard_input(encoding):
-    """Lines of standard input, in the encoding and with the line ends of a file."""
+    """Return standard input, with its encoding and line ends set as for a file."""
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(encoding=with_mark(encoding), newline="\n")
     return sys.stdin

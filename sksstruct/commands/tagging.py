@@ -16,7 +16,7 @@ _FEW = 20
 
 
 def add_parsers(commands):
-    """Add the commands to a parser.
+    """Add the command ``train`` to a parser.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def run_train(options):
     vectorizer = SequenceVectorizer(min_count=options.min_count)
     crf = ChainCRF(**_parameters(options, len(X)))
     if columns.has_pairs_:
-        # checked here, and not after the training
+        # an impossible export is refused before the training, not after it
         if options.model.endswith(".crfsuite"):
             raise ValueError(f"{options.model}: CRFsuite has no B lines of templates")
         crf.set_params(transition_features="B")
@@ -120,13 +120,14 @@ def run_train(options):
 
 
 def _parameters(options, n):
-    """Parameters of the tagger."""
+    """Return the parameters of the `ChainCRF`, from the options."""
     if options.c1 is not None or options.c2 is not None:
         if options.alpha is not None or options.loss == "hinge":
             raise ValueError("--c1 and --c2 are for the likelihood, without --alpha")
         c1 = 0.0 if options.c1 is None else options.c1
         c2 = 1.0 if options.c2 is None else options.c2
-        # take only the regularization from these parameters: all weights exist
+        # only the regularization is that of CRFsuite: here, weights exist also for
+        # pairs that the training data do not have
         same = crfsuite_parameters(n, c1=c1, c2=c2)
         parameters = {name: same[name] for name in ("alpha", "l1_ratio")}
         parameters["loss"] = "log"

@@ -17,7 +17,7 @@ cdef extern from "Python.h":
 
 
 cdef class Attributes:
-    """Base class of readers of sentences."""
+    """Base class that reads the attributes of the items of a sentence."""
 
     def __dealloc__(self):
         free(self._name)
@@ -27,7 +27,7 @@ cdef class Attributes:
         raise NotImplementedError
 
     cdef int end_item(self) except -1:
-        """End an item."""
+        """End the present item: all of its attributes have been added."""
         raise NotImplementedError
 
     cdef int read(self, xseq) except -1:
@@ -94,7 +94,7 @@ cdef class Attributes:
         return self._add_below(text, size, head, number)
 
     cdef const char* _text(self, text, Py_ssize_t* size) except NULL:
-        """The bytes of a string, which have a zero at their end."""
+        """Return the bytes of a string, which have a zero at their end."""
         if isinstance(text, str):
             return PyUnicode_AsUTF8AndSize(text, size)
         if isinstance(text, bytes):

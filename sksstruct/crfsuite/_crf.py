@@ -1,4 +1,4 @@
-"""Estimator with the parameters, methods and attributes of sklearn-crfsuite's."""
+"""Estimator with the parameters, methods and attributes of sklearn-crfsuite."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ from sksstruct.crfsuite._tagger import ModelInfo, PathLike, Tagger
 from sksstruct.crfsuite._trainer import Trainer, TrainingLog
 from sksstruct.metrics import token_accuracy_score
 
-# Names of parameters here, and in `Trainer` where the names differ.
+# Parameters of `CRF` that have another name in `Trainer`, and the name in `Trainer`.
 _NAMES = {
     "min_freq": "feature.minfreq",
     "all_possible_states": "feature.possible_states",
@@ -34,7 +34,7 @@ class LineTrainer(Trainer):
 
 @dataclass(eq=False, repr=False)
 class CRF(BaseEstimator):
-    """Tagger with the parameters, methods and attributes of sklearn-crfsuite's.
+    """Tagger with the parameters, methods and attributes of sklearn-crfsuite's `CRF`.
 
     `Trainer` trains the model. `sksstruct.make_tagger` has further losses, constraints
     and penalties. Pickles contain the model.
@@ -124,7 +124,7 @@ gamma : object, default=None
         self._forget()
 
     def _forget(self) -> None:
-        """Delete the opened model, its content and its file."""
+        """Drop what was formed from an earlier model: tagger, content and file name."""
         self._opened: Tagger | None = None
         self._info: ModelInfo | None = None
         self._file: str | None = None

@@ -4,13 +4,13 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable
 
 
 cdef class ModelFile:
-    # the bytes of the file, and where its chunks begin
+    # the bytes of the file, their address and number; and addresses of its chunks
     cdef readonly bytes data
     cdef const uint8_t* _start
     cdef Py_ssize_t _size
-    cdef const uint8_t* _features       # the features of the model
-    cdef const uint8_t* _strings        # the database of labels, then of attributes
-    cdef const uint8_t* _references     # for each attribute, the place of its features
+    cdef const uint8_t* _features       # all features of the model
+    cdef const uint8_t* _strings        # names of attributes; at first, of labels
+    cdef const uint8_t* _references     # offset of each attribute's list of features
     cdef Py_ssize_t _n_features, _strings_size
     cdef readonly Py_ssize_t n_labels, n_attributes, ld
     # names of labels, and their numbers

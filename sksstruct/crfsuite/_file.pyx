@@ -17,9 +17,9 @@ from sksstruct.utils._memory cimport resize
 
 cdef enum:
     HEADER = 48
-    CHUNK = 12              # head of a chunk: name, size, number of items
-    FEATURE = 20            # kind, source, label, weight
-    DATABASE = 24           # head of a database
+    CHUNK = 12              # bytes of a chunk's head: name, size, number of items
+    FEATURE = 20            # bytes of a feature: kind, source, label, weight
+    DATABASE = 24           # bytes of the head of a database of strings
     N_TABLES = 256
     FIRST_STRING = 24 + 8 * 256
     STATE = 0
@@ -32,13 +32,13 @@ cdef enum:
 
 
 cdef inline uint32_t number(const uint8_t* place) noexcept nogil:
-    """A number of the file, whose bytes are little-endian on every computer."""
+    """Return a number of the file, whose bytes are little-endian on every computer."""
     return (place[0] | <uint32_t> place[1] << 8 | <uint32_t> place[2] << 16
             | <uint32_t> place[3] << 24)
 
 
 cdef inline double weight(const uint8_t* place) noexcept nogil:
-    """A weight of the file."""
+    """Return a weight of the file, 8 bytes in little-endian order."""
     cdef uint64_t bits = number(place) | <uint64_t> number(place + 4) << 32
     cdef double value
     memcpy(&value, &bits, 8)
@@ -50,7 +50,7 @@ cdef inline uint32_t rotated(uint32_t x, int k) noexcept nogil:
 
 
 cdef uint32_t hash_key(const uint8_t* key, Py_ssize_t size) noexcept nogil:
-    """B. Jenkins' hash of a string ("lookup3", hashlittle, in the public domain)."""
+    """Return B. Jenkins' hash of a string ("lookup3", hashlittle, public domain)."""
     cdef uint32_t a, b, c
     cdef uint8_t[12] last
     a = b = c = <uint32_t> 0xDEADBEEF + <uint32_t> size
@@ -135,7 +135,7 @@ cdef class ModelFile:
 
     cdef Py_ssize_t _chunk(self, Py_ssize_t place, bytes name,
                            Py_ssize_t item) except -1:
-        """Number of items of the chunk whose offset is at a place of the header."""
+        """Check the chunk whose offset is at a place of the header; count its items."""
         cdef const uint8_t* start = self._start
         cdef Py_ssize_t begin = number(start + place), size = self._size, n
         if begin + CHUNK > size or self.data[begin:begin + 4] != name:
@@ -223,7 +223,10 @@ cdef class ModelFile:
         return feature
 
     cdef Py_ssize_t find(self, const char* key, Py_ssize_t size) except -2:
-        """Number of the attribute named by `size` bytes that end with a zero, or -1."""
+        """Return the number of the attribute with the name `key`, or -1.
+
+        The name has `size` bytes, of which the last is zero.
+        """
         cdef uint32_t hash = hash_key(<const uint8_t*> key, size)
         cdef const uint8_t* table = self._strings + DATABASE + 8 * (hash % N_TABLES)
         cdef const uint8_t* slots = self._strings + number(table)
@@ -249,7 +252,7 @@ cdef class ModelFile:
 
     cdef int add_weights(self, Py_ssize_t attribute, double value,
                          double* row) except -1:
-        """Add the weights of an attribute, times a value, to a row of labels."""
+        """Add the weights of an attribute, times a value, to the scores of labels."""
         cdef Py_ssize_t count = 0, k
         cdef const uint8_t* numbers = self._numbers(
             self._references + 4 * attribute, &count)
@@ -271,7 +274,10 @@ cdef class ModelFile:
         return 0
 
     cdef list _weights(self, Py_ssize_t offset, Py_ssize_t k, uint32_t kind):
-        """Pairs (label, weight) of label or attribute k, referenced after `offset`."""
+        """Return pairs (label, weight) of the features of label or attribute k.
+
+        The references to features begin at `offset` in the file.
+        """
         cdef const uint8_t* start = self._start
         cdef const uint8_t* feature
         cdef Py_ssize_t count = 0, i

@@ -1,4 +1,4 @@
-"""Training on the sentences of a `Trainer`, and the model file."""
+"""Train on the sentences of a `Trainer`, and write the model file."""
 
 import os
 import warnings
@@ -29,14 +29,15 @@ class FrequentCRF(ChainCRF):
         return model
 
     def _frequent(self, existing, bound, data):
-        """Numbers of the existing weights that have the least frequency."""
+        """Return the existing weights whose frequency is at least `minfreq`."""
         frequency = np.zeros(bound.n_weights)
         rows, labels = sparse.coo_array(data.packed.values), data.labels.astype(int)
         of_states = rows.col.astype(int) * bound.ld + labels[rows.row]
         np.add.at(frequency, of_states, rows.data)
         inside = np.ones(len(labels) - 1, dtype=bool)
         inside[data.packed.offsets[1:-1] - 1] = False
-        # rows of weights: features, bias, first labels, last labels, pairs of labels
+        # the order of the weights: features, bias, first labels, last labels, pairs of
+        # labels
         first = (data.packed.n_features + 3) * bound.ld
         pairs = labels[:-1][inside] * bound.ld + labels[1:][inside]
         np.add.at(frequency, first + pairs, 1.0)
@@ -87,7 +88,7 @@ def train_model(trainer, data, held_out, path):
 
 
 def _parameters(values, n_sequences):
-    """Parameters of `ChainCRF`."""
+    """Return the parameters of `ChainCRF` for the parameters of a trainer."""
     return crfsuite_parameters(
         max(n_sequences, 1),
         c1=values.get("c1", 0.0),
@@ -99,7 +100,7 @@ def _parameters(values, n_sequences):
 
 
 def _fitted(parameters, minfreq, data):
-    """A tagger that is trained on sentences."""
+    """Return a tagger that is trained on sentences."""
     crf = FrequentCRF(**parameters, random_state=0)
     crf.minfreq = minfreq
     tagger = Tagger([("items", SequenceVectorizer(separator=":")), ("crf", crf)])
@@ -110,12 +111,12 @@ def _fitted(parameters, minfreq, data):
 
 
 def _items(data):
-    """Sequences of dicts of attributes."""
+    """Return each sentence as a list of dicts of attributes."""
     return [[_summed(pairs) for pairs in items._pairs()] for items, _, _ in data]
 
 
 def _summed(pairs):
-    """Dict of the attributes of an item; values of a repeated attribute are summed."""
+    """Return a dict of an item's attributes; values of a repeated one are summed."""
     item = dict(pairs)
     if len(item) < len(pairs):
         item = dict.fromkeys(item, 0.0)
@@ -125,7 +126,7 @@ def _summed(pairs):
 
 
 def _in_order(model, labels):
-    """The model with its labels in the order of the list `labels`."""
+    """Return the model with its labels in the order of the list `labels`."""
     places = np.array([model.labels.index(label) for label in labels])
     return CRFsuiteModel(
         labels,
@@ -136,7 +137,7 @@ def _in_order(model, labels):
 
 
 def _evaluated(tagger, held_out):
-    """Accuracy by items and by sentences."""
+    """Return the accuracies of items and of whole sentences on held-out sentences."""
     if not held_out:
         return {}
     predicted, labels = tagger.predict(_items(held_out)), [y for _, y, _ in held_out]
@@ -147,7 +148,7 @@ def _evaluated(tagger, held_out):
 
 
 def _report_passes(trainer, history, n_sequences, scores):
-    """Report the passes of the solver, the last with scores."""
+    """Report the passes of the solver, the last one with the held-out accuracies."""
     log, seconds = trainer.logparser, history["seconds"]
     # the first row of the history describes the weights before training
     for k in range(1, len(seconds)):

@@ -66,7 +66,7 @@ cdef class Scores(Attributes):
         return self._begin_row()
 
     def best(self):
-        """Return the best labeling."""
+        """Return the labels of the labeling with the highest score."""
         cdef ModelFile model = self._model
         cdef Py_ssize_t cells = self._size * model.ld, t
         cdef double* delta = NULL
@@ -88,7 +88,8 @@ cdef class Scores(Attributes):
         return labels
 
     cdef double* _marginals(self) except NULL:
-        """Marginals of the labels, (size, ld)."""
+        """Return the marginals of the labels, (size, ld); the first call computes them.
+        """
         cdef ModelFile model = self._model
         cdef Py_ssize_t ld = model.ld, cells = self._size * ld
         cdef SumScratch scratch

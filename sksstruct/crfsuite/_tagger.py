@@ -1,4 +1,4 @@
-"""Tagger and sequences of items, with the methods of python-crfsuite's."""
+"""Tagger and sequences of items, with the methods of python-crfsuite."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from sksstruct.crfsuite._scores import Scores
 PathLike = str | bytes | os.PathLike
 #: Version of CRFsuite whose files are read and written.
 CRFSUITE_VERSION = "0.12"
-# Fields of the header of a file.
+# Fields of the header of a model file, in the order of the file.
 _HEADER = (
     "magic", "size", "type", "version", "num_features", "num_labels", "num_attrs",
     "off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs",
@@ -71,7 +71,7 @@ class ModelInfo:
     header : dict of str to str
         Fields of the header of the file.
     labels, attributes : dict of str to str
-        Numbers by name.
+        Number of each label or attribute, as a string, by name.
     transitions : dict of (str, str) to float
         Weights of pairs of labels, (from, to).
     state_features : dict of (str, str) to float
@@ -160,7 +160,7 @@ class Tagger:
         self._model = self._scores = None
 
     def _opened(self, error=ValueError):
-        """The model, or an error of the class that python-crfsuite raises."""
+        """Return the open model; without one, raise python-crfsuite's kind of error."""
         if self._model is None:
             raise error("the tagger is not opened: call open first")
         return self._model
@@ -327,7 +327,7 @@ class Tagger:
 
 
 def _arrows(kind, weights):
-    """Lines of weights, whose kind is 0 for states and 1 for transitions."""
+    """Return lines that show weights, of kind 0 for states and 1 for transitions."""
     return [
         f"({kind}) {source} --> {label}: {weight:.6f}"
         for (source, label), weight in weights.items()

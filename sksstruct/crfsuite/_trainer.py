@@ -1,4 +1,4 @@
-"""Trainer with the methods of python-crfsuite's."""
+"""Trainer with the methods of python-crfsuite."""
 
 import warnings
 from functools import cached_property
@@ -16,7 +16,8 @@ _HELP = {
     "max_iterations": "Most passes over the data",
 }
 _UNUSED = "Accepted and not used: training stops near the optimum without it"
-# Defaults of the parameters that all algorithms have, and of those of each algorithm.
+# Defaults of the parameters that all algorithms have, and of the further parameters of
+# each algorithm.
 _COMMON = {
     "feature.minfreq": 0.0,
     "feature.possible_states": False,
