@@ -57,7 +57,7 @@ SOLVERS = Registry(
     choices=(
         ("curvature", "hinge", "newton"),
         ("coordinates", "hinge", "dcd"),
-        # without regularization, where `dcd` is excluded
+        # selected without regularization, which `dcd` does not support
         ("slopes", "hinge", "lbfgs"),
         ("exp", "hinge", "continuation"),
         ("max", "hinge", "bcfw"),
@@ -68,7 +68,8 @@ SOLVERS = Registry(
         ("nonlinear", "smooth", "prox_linear"),
         ("projection", "hinge", "pragam"),
         ("factors", "hinge", "gdmm"),
-        # without regularization, where solvers above for the same oracle are excluded
+        # selected without regularization, which the solvers above for the same oracle
+        # do not support
         ("topk", "hinge", "casimir"),
         ("exp", "hinge", "casimir"),
     ),

@@ -174,7 +174,7 @@ def _descend_in_box(objective, value, slope, memory, after_iteration):
     def evaluate(steps):
         if first_values:  # scipy evaluates the start first, where the value is known
             return first_values.pop()
-        # x is clipped, as products may exceed the bounds by rounding errors
+        # rounding of the product can move weights beyond the bounds
         x = np.clip(unit * steps, lower, upper)
         value, slope = objective.at(x)
         if value < objective.best[0]:
@@ -284,7 +284,8 @@ class Objective:
             lower, upper = box.lower[self._existing], box.upper[self._existing]
             np.clip(self.start, lower, upper, out=self.start)
             self.bounds = Bounds(lower, upper)
-        # a vector of all weights, if some do not exist or scipy has vectors of its own
+        # a vector of all weights for the model: needed if some weights do not exist, or
+        # if scipy passes vectors of its own
         self._all_weights = None
         if loss.support is not None or box is not None:
             self._all_weights = aligned_zeros(n_weights)

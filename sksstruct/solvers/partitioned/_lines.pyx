@@ -1,4 +1,4 @@
-"""Sparse vectors in lines of eight entries: kernels that find, add and send changes.
+"""Sparse vectors in lines of eight entries: kernels that find, store and add changes.
 
 A vector is divided into lines of eight entries, a cache line of the processor; the last
 line may be shorter. A sparse vector consists of the numbers of its nonzero lines,
@@ -401,7 +401,7 @@ def count(masks_):
 
 
 def take(vector_, lines_, masks_, values_):
-    """Write the entries at given places to an array."""
+    """Write the entries of a vector at given places to an array."""
     cdef const double* vector = const_doubles(vector_)
     cdef const int32_t* lines = const_int32s(lines_)
     cdef const unsigned char* masks = const_uint8s(masks_)

@@ -6,7 +6,7 @@ from sksstruct.utils.entries import taken
 
 
 class Average:
-    """Mean of iterates and of the linear terms of their duals.
+    """Mean of the iterates, and of the linear terms of their dual values.
 
     With S_k = k (k + 1) / 2 and the iterates v_1, v_2, ..., the mean is
 
@@ -68,7 +68,10 @@ class Average:
             self.count = self.factor = self.loss = 0.0
 
     def add(self, loss):
-        """Add the iterate after a round, and its dual linear term, to the average."""
+        """Add the iterate after a round to the average.
+
+        `loss` is the linear term of the iterate's dual value.
+        """
         if not self.is_on:
             return
         self.count += 1.0
@@ -76,7 +79,7 @@ class Average:
         self.loss += self.count * loss
 
     def current(self, loss):
-        """Return the average before truncation, and the linear term of its dual.
+        """Return the average before truncation, and the linear term of its dual value.
 
         Without an average, the iterate is returned, whose linear term is given.
         """

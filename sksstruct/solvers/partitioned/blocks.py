@@ -133,7 +133,7 @@ class Lender:
             if v is not None and weights.marks is not None:
                 held_round = number
         finally:
-            # after an error, -1 says that the values of the weights are unknown
+            # after an error, the round is -1: the values of the weights are unknown
             self._free.append((weights, held_round))
 
     def _make(self):
@@ -354,7 +354,7 @@ class Block:
         # signatures are compared as text, as damaged ones may be of any type
         same = set(map(str, found)) == {fingerprint(self.model.signature)}
         data = entries.array("data", (2, None))
-        # another machine may round differently
+        # losses are compared approximately, as another machine may round differently
         is_close = partial(np.allclose, rtol=1e-6, atol=0.0)
         if not same or data.shape != probe.shape or not is_close(data, probe):
             raise checkpoint.error(name, "belongs to other examples")

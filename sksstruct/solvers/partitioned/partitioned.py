@@ -381,7 +381,7 @@ class Run:
         extra = ("sigma", "bytes_down", "bytes_up")
         self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         check_every = solver.check_every
-        # the first check comes after the same pass as in solvers without blocks
+        # for smooth losses, the gap is first computed after one pass, as in `SDCA`
         first = _FIRST_CHECK if self.hinge else 1
         self.check_at = first if check_every == "auto" else check_every
 

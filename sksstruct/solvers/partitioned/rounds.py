@@ -27,7 +27,7 @@ _ROUNDS = 16, 4
 
 
 class Rounds:
-    """Weights, and rounds that change them.
+    """The weights of a run, and rounds over blocks, which change the weights.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class Rounds:
         return self.executor.snapshot(self.weights.v, self._changed)
 
     def check(self):
-        """Return the sums of losses and of gaps at the iterate."""
+        """Return sum_i p_i times the loss of example i, and the gap, at the iterate."""
         w = self.weights.w
         if w is self.weights.v:
             w = self._snapshot()
@@ -187,7 +187,7 @@ class Rounds:
         return sum(risk for risk, _ in checks), sum(gap for _, gap in checks)
 
     def value(self, w):
-        """Return the sum of losses at other weights."""
+        """Return sum_i p_i times the loss of example i at the weights w."""
         self.calls += self.outline.n_examples
         return float(sum(self._call("value", w)))
 

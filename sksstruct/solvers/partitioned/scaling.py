@@ -23,7 +23,8 @@ V. Smith, S. Forte, C. Ma, M. Takac, M. Jordan and M. Jaggi, "CoCoA: a general f
 for communication-efficient distributed optimization", JMLR 18, 2018.
 """
 
-# Ratio of sigma' to the largest ratio of the last rounds.
+# sigma' is this factor times the largest ratio |sum_b dv_b|^2 / sum_b |dv_b|^2 of the
+# last rounds.
 _FACTOR = 1.1
 # Number of last rounds whose ratios are used.
 _ROUNDS = 3

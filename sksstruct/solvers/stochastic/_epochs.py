@@ -191,9 +191,9 @@ def calibrate(epochs, ridge, at_zero=True):
 
 
 def try_rates(value, rate, most, factors, trials):
-    """Return the best step length, found with longer or shorter ones in turn.
+    """Return the step length of the lowest value that a search with factors finds.
 
-    Each search goes on in its direction while the value falls.
+    The length is multiplied by a factor as long as the value falls.
 
     If the time for trials is over, the best length so far is returned.
 

@@ -35,10 +35,10 @@ _TRIAL_BIAS = 0.1
 # A is set to the measured value divided by this; if the steps are too long, restarts
 # double A.
 _LESS = 4.0
-# At the last smoothing, adapted step lengths are kept while the gap falls below this
-# fraction ...
+# At the last smoothing, adapted step lengths are kept while `_PASSES` passes reduce the
+# gap to less than this fraction.
 _GAIN = 0.7
-# ... within this number of passes.
+# Number of passes in which the gap must fall to the fraction `_GAIN`.
 _PASSES = 10
 # With a constant step length, the smoothing may change the objective by this fraction
 # of the gap.

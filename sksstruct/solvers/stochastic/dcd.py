@@ -90,7 +90,7 @@ class Descent(SolverRun):
         """Visit the examples once; return whether no variable can change any more."""
         n_changed = self.dual.visit(self.rng)
         self.loop.calls += self.model.n_examples
-        # evaluate the certificate if a check is due
+        # the certificate is evaluated if the estimated gap is small, or a check is due
         is_evaluated = self.seems_done() or self.loop.n_iter >= self.next_check
         if is_evaluated:
             self.look()

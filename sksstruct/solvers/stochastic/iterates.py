@@ -32,7 +32,7 @@ def bounds_of(box, row_size=1):
 
 
 class AveragedIterate:
-    """Methods of kernels of steps: the weights w = s v, and the average of iterates.
+    """Base of kernels of steps: the iterate w = s v, and the average of the iterates.
 
     Attributes
     ----------

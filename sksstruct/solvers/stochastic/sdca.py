@@ -43,12 +43,12 @@ from sksstruct.utils.parallel import run_in_chunks
 # Number of passes in order before sampling by gap: the gap estimate of an example is
 # reliable after its second visit.
 IN_ORDER = 2
-# `suits` is False if the dual variables need more bytes than this, ...
+# `suits` allows dual variables of this number of bytes, ...
 ENOUGH_BYTES = 2**29
-# ... unless they need at most this number of bytes for each position, as is common for
-# text, ...
+# ... or of more bytes if they take at most this number for each position, as is common
+# for text, ...
 BYTES_OF_POSITION = 2**12
-# ... and at most this number in total.
+# ... and at most this number of bytes in total.
 MOST_BYTES = 2**31
 # The dual variables may also need at most this fraction of the free memory.
 PART_OF_FREE = 0.5
@@ -155,7 +155,7 @@ class SDCA(GradientSolver):
             return False
         if model.entropy_dual_bytes is None:
             return False
-        # no other solver supports the penalty
+        # with an l1 penalty, SDCA is selected without a comparison of costs
         if l1:
             return True
         return _costs_less(model, alpha) and _fits_memory(model)
