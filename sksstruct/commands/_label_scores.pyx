@@ -8,7 +8,7 @@ from sksstruct.utils._simd cimport sks_scores_f64
 def write_label_scores(const double[::1] values, const int32_t[::1] features,
                        const int64_t[::1] rows, const double[:, ::1] weights,
                        const double[::1] bias, double[:, ::1] out):
-    """Write bias plus rows times weights, with the same rounding as `GivenChain`.
+    """Write label scores: bias plus CSR rows times weights, rounded as by `GivenChain`.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ def load(name):
 
 
 def report(tagger, X, y):
-    """Print the token accuracy, and scores of chunks or of labels, of sentences."""
+    """Print a tagger's token accuracy, and its scores of chunks or of labels."""
     predicted = tagger.predict(X)
     print(f"token accuracy {token_accuracy_score(y, predicted):.4f}")
     try:

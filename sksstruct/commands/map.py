@@ -1,4 +1,4 @@
-"""``sksstruct map``: the best labeling of a factor graph in a file."""
+"""``sksstruct map``: find the best labeling of a factor graph in a file."""
 
 import contextlib
 import json

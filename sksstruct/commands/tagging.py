@@ -1,4 +1,4 @@
-"""``sksstruct train``: a tagger of CoNLL columns in a file."""
+"""``sksstruct train``: train a tagger on files of CoNLL columns."""
 
 import sys
 import time

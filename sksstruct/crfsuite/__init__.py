@@ -1,4 +1,4 @@
-"""The names of python-crfsuite and sklearn-crfsuite, for programs that use them.
+"""The classes of python-crfsuite and sklearn-crfsuite, for programs that use these.
 
 Most programs need no other change than ``import sksstruct.crfsuite as pycrfsuite``.
 Tagging imports neither NumPy nor SciPy nor scikit-learn; `Trainer.train` and `CRF` do.

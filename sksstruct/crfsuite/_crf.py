@@ -124,7 +124,7 @@ gamma : object, default=None
         self._forget()
 
     def _forget(self) -> None:
-        """Drop what was formed from an earlier model: tagger, content and file name."""
+        """Drop the tagger, the content and the file name formed from another model."""
         self._opened: Tagger | None = None
         self._info: ModelInfo | None = None
         self._file: str | None = None

@@ -25,8 +25,8 @@ cdef enum:
     STATE = 0
     TRANSITION = 1
     MORE_LABELS = 2         # CRFsuite counts two more labels, without features
-    # Most bytes of the dense table of transitions: SMALL, or TIMES the size of the
-    # file, so that a small file cannot fill the memory.
+    # Largest number of bytes of the dense table of transitions: the larger one of SMALL
+    # and TIMES the size of the file, so that a small file cannot fill the memory.
     SMALL = 1 << 26
     TIMES = 16
 
@@ -197,7 +197,7 @@ cdef class ModelFile:
 
     cdef const uint8_t* _numbers(self, const uint8_t* reference,
                                  Py_ssize_t* count) except NULL:
-        """Return the numbers of features of a label or attribute, and set the count."""
+        """Return the feature indices of a label or attribute, and set their count."""
         cdef const uint8_t* start = self._start
         cdef Py_ssize_t place = number(reference), size = self._size
         if place + 4 > size:

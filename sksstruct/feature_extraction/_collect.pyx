@@ -299,7 +299,8 @@ cdef class Collector:
     cdef int list_strings(self, Prefix prefix, strings) except -1:
         """List features that are strings, with value 1."""
         self.plain |= prefix is None
-        # the order of a set differs between processes; columns must not
+        # the order of a set may differ between processes, and the order of columns must
+        # not
         if isinstance(strings, (set, frozenset)):
             strings = sorted(strings, key=str)
         for feature in strings:

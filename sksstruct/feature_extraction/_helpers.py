@@ -7,7 +7,7 @@ from sksstruct.utils.typing import Integers, Strings
 
 
 def _check_tokens(name, tokens):
-    """Raise an error unless `tokens` is a sequence of strings; name the place."""
+    """Raise an error, which names the place, unless `tokens` are strings."""
     if isinstance(tokens, str) or not isinstance(tokens, Sized):
         raise TypeError(f"{name} must be a list of strings, got {tokens!r:.80}")
     if set(map(type, tokens)) <= {str}:

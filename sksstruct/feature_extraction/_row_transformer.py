@@ -71,7 +71,7 @@ class RowTransformer(MetaEstimatorMixin, RowsTransformer):
         return self.__sklearn_tags__().input_tags.allow_nan
 
     def fit(self, X: Sequences, y: Labelings | None = None) -> Self:
-        """Fit the transformer on all rows.
+        """Fit the transformer on the rows of all sequences.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ n_features)
         return self
 
     def transform(self, X: Sequences) -> PackedSequences:
-        """Transform all rows.
+        """Apply the fitted transformer to the rows of all sequences.
 
         Parameters
         ----------
