@@ -44,7 +44,7 @@ _FITTED = {
 
 
 class JsonTagger:
-    """Tagger with the labels of the tagger that `sksstruct.Tagger.from_json` reads.
+    """Tagger that predicts like the tagger that `sksstruct.Tagger.from_json` reads.
 
     Parameters
     ----------

@@ -307,7 +307,7 @@ gamma : object, default=None
 
     @property
     def size_(self) -> int | None:
-        """int: bytes of the model."""
+        """int: size of the model file in bytes."""
         return self._content() and int(self._content().header["size"])
 
     @property

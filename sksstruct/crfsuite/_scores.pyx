@@ -18,7 +18,7 @@ from sksstruct.utils._memory cimport reserve, resize
 
 @cython.final
 cdef class Scores(Attributes):
-    """The scores of a sentence under a model.
+    """The scores of the labels of a sentence under a model.
 
     Parameters
     ----------

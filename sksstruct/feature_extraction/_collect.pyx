@@ -326,7 +326,7 @@ cdef class Collector:
         """Return the prefix of a name that is not in the cache, and cache it."""
         cdef PyObject* existing = PyDict_GetItemWithError(self.prefixes, name)
         if existing == NULL:
-            # names in `prefixes` have been checked before
+            # only new names are checked, as names in `prefixes` have been checked
             self.check_name(name)
             prefix = self.prefixes[name] = Prefix(f"{name}{self.separator}")
         else:

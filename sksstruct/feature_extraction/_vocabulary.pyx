@@ -100,7 +100,7 @@ cdef uint64_t hash_text(PyObject* text) noexcept:
 cdef inline uint64_t mixed(uint64_t hash) noexcept nogil:
     """Return a hash h with mixed bits.
 
-    Before, bit k of h depends only on bits 0 to k of the terms of its sum.
+    Without this, bit k of h depends only on bits 0 to k of the summands of h.
     """
     hash = (hash ^ (hash >> 32)) * <uint64_t> 0x9E3779B97F4A7C15
     return hash ^ (hash >> 29)

@@ -122,7 +122,7 @@ def run_lbfgs(objective, loop, memory):
     loop : LBFGSLoop
         Decides when to stop.
     memory : int
-        Number of pairs of vectors.
+        Number of pairs of vectors that form the approximation of the Hessian.
 
     Returns
     -------

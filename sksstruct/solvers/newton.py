@@ -163,7 +163,7 @@ class _Run:
         return group
 
     def _tolerance(self, primal):
-        """Return the gaps at which blocks have converged."""
+        """Return the largest duality gaps at which blocks count as converged."""
         return self.solver.tol * (_SHARE * primal + (1.0 - _SHARE) * self.mean)
 
     def _step(self, blocks):

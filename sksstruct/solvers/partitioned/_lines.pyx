@@ -391,7 +391,7 @@ def add_to(vector_, *arrays):
 # ---- entries of a vector at given places ----
 
 def count(masks_):
-    """Return the number of entries under the masks."""
+    """Return the number of entries of masked lines, the set bits of all masks."""
     cdef const unsigned char* masks = const_uint8s(masks_)
     cdef Py_ssize_t total = 0, n, n_lines = len(masks_)
     with nogil:

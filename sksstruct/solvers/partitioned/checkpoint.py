@@ -162,7 +162,7 @@ class Checkpoint:
         )
 
     def named(self, files, pattern):
-        """Return checked names and digests of the files that a driver lists.
+        """Check and return the names and digests of the files that a driver lists.
 
         Parameters
         ----------

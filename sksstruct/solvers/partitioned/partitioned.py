@@ -85,9 +85,9 @@ class Partitioned(Solver):
         `scaling`, `check_every` and `keep_every` have no effect.
     blocks : int or "auto", default="auto"
         Number of blocks. Each block is a range of the examples in the given order.
-        "auto": 2, 4 or 8 blocks, with 4,000 examples in each if there are more than
-        two, and 1 block for fewer than 200 examples. More threads than blocks have no
-        effect. More blocks need more passes.
+        "auto": 2, 4 or 8 blocks, with at least 4,000 examples in each if there are more
+        than two, and 1 block for fewer than 200 examples. More threads than blocks have
+        no effect. More blocks need more passes.
     rounds : int or "auto", default="auto"
         Number of rounds per pass, which is how often changes are added. With more
         rounds, training needs fewer passes, but more communication. "auto": 4 with the

@@ -20,10 +20,10 @@ The line search of Le Priol et al. (2018), Section 3, mixes means instead of nat
 parameters, which agrees to first order; it needs the means of pairs at every position,
 and their logarithms in each trial.
 
-If w is a truncation of v, by soft thresholding or to the existing weights, |w|^2
-changes by less than q, as most changed weights stay zero. The true change of |w|^2 is
-known after the step. The ratio of this change to q is stored for the next visit of the
-example, and a step that lowered the dual value is undone.
+If w is a truncation of v, by soft thresholding or to the existing weights, the true
+second-order term is less than q/2, as most changed weights stay zero. This term is
+known after the step. Its ratio to q/2 is stored for the next visit of the example, and
+a step that lowered the dual value is undone.
 """
 
 cimport cython
@@ -67,8 +67,8 @@ cdef double STILL = 1e-7
 # Sampling by gap ends when the sum of estimates falls below this fraction of the last
 # exact gap.
 cdef double LEAST_ESTIMATES = 0.01
-# Lower bound of the measured ratio ("part") of the change of |w|^2 to q: a smaller
-# ratio would make the next step too long.
+# Lower bound of the measured ratio ("part") of the true second-order term to q/2: a
+# smaller ratio would make the next step too long.
 cdef double LEAST_PART = 0.02
 
 
@@ -115,7 +115,7 @@ cdef class DualAscentVisits:
     cdef readonly Py_ssize_t oracle_calls
     cdef public double gain
     # for each example: the share with which the next visit starts; the ratio ("part")
-    # of the change of |w|^2 to q in the last step; and the gap estimate
+    # of the true second-order term to q/2 in the last step; and the gap estimate
     cdef double* _shares
     cdef double* _parts
     cdef double* _gaps
@@ -315,7 +315,7 @@ cdef class DualAscentVisits:
                 self._shares[i] = best
                 if self._take(i, &step, gain, norm / self._parts[i]):
                     return 0
-                # The step was undone, as the true change of |w|^2 was larger than
+                # The step was undone, as the true second-order term was larger than
                 # predicted. `_take` has stored the measured ratio: try again.
                 continue
             # the share is at least halved, as third-order terms matter for long steps
@@ -360,7 +360,7 @@ cdef class DualAscentVisits:
     @cython.final
     cdef void _measure_part(self, Py_ssize_t i, const DualStep* step, double gain,
                             double curvature) noexcept nogil:
-        """Store the ratio ("part") of the true change of |w|^2 in a step to q."""
+        """Store the ratio ("part") of a step's true second-order term to q/2."""
         cdef double part = 1.0
         if curvature > 0.0:
             part = 2.0 * (step.linear + step.entropy - self.dual._entropies[i]
