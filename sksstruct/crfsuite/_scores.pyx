@@ -88,8 +88,7 @@ cdef class Scores(Attributes):
         return labels
 
     cdef double* _marginals(self) except NULL:
-        """Return the marginals of the labels, (size, ld); the first call computes them.
-        """
+        """Return the marginals of labels, (size, ld), which the first call computes."""
         cdef ModelFile model = self._model
         cdef Py_ssize_t ld = model.ld, cells = self._size * ld
         cdef SumScratch scratch

@@ -139,8 +139,7 @@ cdef class Collector:
         free(self.ends)
 
     cdef int add_sequence(self, positions) except -1:
-        """List the features of all positions of a sequence, each of which gets a row.
-        """
+        """List the features of the positions of a sequence; a position gets a row."""
         # A string or a dict as a sequence is an error: the user forgot the list around
         # it. All other iterables are sequences.
         if type(positions) is not list and (

@@ -38,8 +38,7 @@ cdef int64_t scan(
     const Phrases* phrases, const int32_t[::1] words, const int64_t[::1] offsets,
     int64_t* starts, int64_t* found
 ) noexcept nogil:
-    """Count the matches; write each match's start and phrase unless `starts` is NULL.
-    """
+    """Count the matches; write start and phrase of each unless `starts` is NULL."""
     cdef int64_t count = 0, low, high, t, start
     cdef Py_ssize_t i, depth
     cdef int32_t word

@@ -216,8 +216,7 @@ cdef class Vocabulary(Columns):
         return self._slots + (hash & (self._capacity - 1))
 
     cdef inline int _find_one(self, Feature* feature, bint grow) except -1:
-        """Set the column of a feature; if unknown, to -1 or to a new column (`grow`).
-        """
+        """Set the column of a feature; if unknown, to -1, or a new one if `grow`."""
         cdef uint32_t tag = feature.hash >> 32
         cdef Slot* slot = self._slot(feature.hash)
         cdef Slot* end = self._slots + self._capacity

@@ -77,8 +77,7 @@ cdef inline const double* _scatter_line(unsigned int mask, const double* values,
 
 cdef inline double* _append_line(unsigned int mask, const double* line,
                                  double* values) noexcept nogil:
-    """Append the entries of a line under `mask` to `values`; return the next address.
-    """
+    """Append a line's entries under `mask` to `values`; return the next address."""
     cdef Py_ssize_t k
     if mask == FULL:
         for k in range(LINE):

@@ -38,7 +38,7 @@ class Executor:
         self._kept = {}
 
     def place(self, builders: Sequence[Callable[[], Any]]) -> None:
-        """Make the blocks.
+        """Make the blocks, by calls of their builders.
 
         Parameters
         ----------

@@ -236,7 +236,7 @@ class Rounds:
             checkpoint.write_driver(driver())
         except OSError:
             if self.written:
-                # the new files are incomplete: the checkpoint before stays valid
+                # the new files are incomplete: the previous checkpoint stays valid
                 blocks = range(self.executor.n_blocks)
                 checkpoint.remove(Block.file_name(b, name) for b in blocks)
             if self.executor.loses_blocks:

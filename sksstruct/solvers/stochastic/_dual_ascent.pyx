@@ -195,8 +195,7 @@ cdef class DualAscentVisits:
     # ---- changing the weights within a run ----
 
     def use(self, Weights weights, double alpha):
-        """Continue with another alpha and weights that dual variables need not define.
-        """
+        """Continue with other weights, which the dual variables need not define."""
         self.weights, self.alpha = weights, alpha
         self.workspace.read(weights.w)
 

@@ -82,7 +82,7 @@ class Descent(SolverRun):
         self.next_check = 0
 
     def run(self):
-        """Take passes until the gap is small enough."""
+        """Make passes until the duality gap is small enough."""
         self.look()
         return self.loop.run(self.one_pass, self.look, self.state, self.dual.w.copy)
 

@@ -171,7 +171,7 @@ class VarianceReducedKernel(VarianceReducedSteps):
     def epoch(
         self, order, ratios, direction, rate, ridge, anchored=True, average=False
     ):
-        """Take steps on the given examples; ratios[k] = p_i / prob_i of the k-th.
+        """Take steps on given examples; ratios[k] = p_i / prob_i of the k-th example.
 
         The steps start from the weights, which are overwritten with the last iterate,
         or with the average of the iterates with the weights 1, 2, 3, ...
