@@ -126,8 +126,8 @@ def _parameters(options, n):
             raise ValueError("--c1 and --c2 are for the likelihood, without --alpha")
         c1 = 0.0 if options.c1 is None else options.c1
         c2 = 1.0 if options.c2 is None else options.c2
-        # only the regularization is that of CRFsuite: here, weights exist also for
-        # pairs that the training data do not have
+        # only the regularization is that of CRFsuite: weights exist also for pairs that
+        # do not occur in the training data
         same = crfsuite_parameters(n, c1=c1, c2=c2)
         parameters = {name: same[name] for name in ("alpha", "l1_ratio")}
         parameters["loss"] = "log"

@@ -388,7 +388,8 @@ class ArcVectorizer(
                 continue
             if _has_alone(names):
                 rows.append(chosen)
-                # columns without distance are before those with distance
+                # a template has its columns without distance before its columns with
+                # distance
                 columns.append(where + (starts[0] - len(keys)))
             bins, key_bins = arcs.bins[chosen], sets[where]
             is_known = key_bins >> bins & 1 > 0

@@ -159,8 +159,8 @@ class Pragam(Solver):
                 part, places = part
                 new = ExcessiveGap(self, part, alpha)
                 new.first_step()
-                # one assignment for all three, so that an interrupt leaves a valid
-                # state
+                # x, index and run are assigned together, so that an interrupt leaves a
+                # valid state
                 x, index, run = x.copy(), places, new
 
         loop.dual = 0.0  # dual value of the center, at which w = 0
@@ -254,7 +254,7 @@ class ExcessiveGap:
         w = (1.0 - tau) * self.w + tau * w_beta
         slopes = (1.0 - tau) * self.slopes + tau * slopes
         mu = (1.0 - tau) * self.mu
-        # one assignment for all attributes, so that an interrupt leaves a valid state
+        # all attributes are assigned at once, so that an interrupt leaves a valid state
         self.w, self.slopes, self.x, self.u, self.mu = w, slopes, x, u, mu
         self.k += 1
 
