@@ -3,8 +3,8 @@
 The maximum in the hinge is smoothed by mu times the entropy of a distribution of
 labelings (Pillutla et al., 2018, Section 2). The mean parameters of any such
 distribution are dual variables of the hinge itself, so that the certificate is the
-duality gap of the hinge. This gap can exceed the gap of the smoothed problem by the
-entropy term mu H, so that it becomes small only if mu decreases.
+duality gap of the hinge. This gap can exceed the gap of the smoothed problem by up to
+the entropy term mu H, and becomes small only if mu decreases.
 """
 
 from dataclasses import KW_ONLY, dataclass

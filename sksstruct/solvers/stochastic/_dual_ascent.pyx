@@ -21,9 +21,9 @@ parameters, which agrees to first order; it needs the means of pairs at every po
 and their logarithms in each trial.
 
 If w is a truncation of v, by soft thresholding or to the existing weights, the true
-second-order term is less than q/2, as most changed weights stay zero. This term is
-known after the step. Its ratio to q/2 is stored for the next visit of the example, and
-a step that lowered the dual value is undone.
+second-order term of the increase is smaller than q/2, as most changed weights stay
+zero. This term is known after the step. Its ratio to q/2 is stored for the next visit
+of the example, and a step that lowered the dual value is undone.
 """
 
 cimport cython

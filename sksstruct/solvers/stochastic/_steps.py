@@ -134,8 +134,8 @@ def first_length(epochs, ridge):
     start = w.copy()
     most = 0.5 / ridge if ridge else np.inf
     # The first guess is the step length after which the loss of an example would be
-    # zero if the loss were linear. The slope of the loss is the change of the weights
-    # in a step of any length, here probe_rate, divided by that length.
+    # zero if the loss were linear. The gradient of the loss is minus the change of the
+    # weights in a step of any length, here probe_rate, divided by that length.
     probe_rate = most if ridge else 1.0
     squares = 0.0
     for k in range(min(_FEW, len(visited))):

@@ -43,14 +43,15 @@ from sksstruct.utils.parallel import run_in_chunks
 # Number of passes in order before sampling by gap: the gap estimate of an example is
 # reliable after its second visit.
 IN_ORDER = 2
-# `suits` allows dual variables of this number of bytes, ...
+# SDCA can be the default if its dual variables need at most this number of bytes.
 ENOUGH_BYTES = 2**29
-# ... or of more bytes if they take at most this number for each position, as is common
-# for text, ...
+# The dual variables may also need more bytes, up to this number for each position, as
+# is common for text.
 BYTES_OF_POSITION = 2**12
-# ... and at most this number of bytes in total.
+# In that case, the dual variables may need at most this number of bytes in total.
 MOST_BYTES = 2**31
-# The dual variables may also need at most this fraction of the free memory.
+# Unless the data are on disk, the dual variables may need at most this fraction of the
+# free memory.
 PART_OF_FREE = 0.5
 # Cost of a visit for each entry of the dual variables of single labels, in units of
 # table entries that a sweep decodes; measured on texts, images and series.
