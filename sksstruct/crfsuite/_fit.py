@@ -36,8 +36,8 @@ class FrequentCRF(ChainCRF):
         np.add.at(frequency, of_states, rows.data)
         inside = np.ones(len(labels) - 1, dtype=bool)
         inside[data.packed.offsets[1:-1] - 1] = False
-        # the order of the weights: features, bias, first labels, last labels, pairs of
-        # labels
+        # the rows of weights are, in this order, those of features, bias, first labels,
+        # last labels, and pairs of labels
         first = (data.packed.n_features + 3) * bound.ld
         pairs = labels[:-1][inside] * bound.ld + labels[1:][inside]
         np.add.at(frequency, first + pairs, 1.0)

@@ -77,8 +77,8 @@ _BINS = [f"{sign}{distance}" for sign in "+-" for distance in _DISTANCES]
 # Number of bins in each set of bins; a set is a number with a bit for each bin.
 _N_BINS = np.array([k.bit_count() for k in range(1 << len(_BINS))], dtype=np.int32)
 # The strings of each kind of part are numbered. These are the names of the first
-# numbers: 0 stands for strings not seen in fit, which occur in no known key, and the
-# next numbers for the root and the end of the sentence.
+# numbers: 0 stands for strings not seen in fit, which occur in no known key. Words and
+# tags then have a number for the root, and tags one for the end of the sentence.
 _SPECIAL = {"w": ["", "<root>"], "t": ["", "<root>", "<end>"], "f": [""], "a": [""]}
 _ROOT, _END = 1, 2
 _MOST = 2**63 - 1
