@@ -7,15 +7,19 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct ActiveLabels:
-    # active labels of a variable v: the observed label first; none is removed
+    # The active labels of a variable v, that is, the labels that may have q_v > 0. The
+    # observed label is first, and no label is removed.
     int32_t size, capacity
     # number of pairs and cliques of the variable
     int32_t degree
+    # each active label, and its probability q_v
     int32_t* label
     double* q
-    # for each label, the sum of M_vf q_f + u_vf over the variable's pairs and cliques f
+    # for each active label, the sum of M_vf q_f + u_vf over the variable's pairs and
+    # cliques f
     double* total
-    # the last score without messages that was computed; NAN before there is any
+    # for each active label, its last computed score without loss and messages; NAN
+    # before the first computation
     double* score
 
 
@@ -24,7 +28,8 @@ cdef struct PairEnd:
     ActiveLabels* labels
     # for each active outcome of the pair, the place of its label in `labels`
     int32_t* place
-    # M_vf q_f and u_vf: an entry for each place in `labels`, up to this capacity
+    # for each place in `labels` below `capacity`, the marginal M_vf q_f and the scaled
+    # multiplier u_vf of the label at this place
     int32_t capacity
     double* marginal
     double* u
@@ -34,7 +39,8 @@ cdef struct ActiveOutcomes:
     # active outcomes of a pair f: the observed one first; `deactivate_outcomes` removes
     # outcomes with q = 0
     int32_t size, capacity
-    # the model's number of each outcome
+    # for each active outcome, its number in the model (`FactorModel.entry`), and its
+    # probability q_f
     int32_t* entry
     double* q
     PairEnd ends[2]
@@ -68,7 +74,7 @@ cdef inline int fit_ends(Arena arena, ActiveOutcomes* outcomes) except -1 nogil:
 
 cdef inline bint is_active(const ActiveOutcomes* outcomes,
                            Py_ssize_t entry) noexcept nogil:
-    """Whether an outcome is active."""
+    """Return whether the list of active outcomes has the outcome number `entry`."""
     cdef Py_ssize_t k
     for k in range(outcomes.size):
         if outcomes.entry[k] == entry:

@@ -17,14 +17,15 @@ from libc.string cimport memset
 from sksstruct.models.protocols._factors cimport FactorModel
 from sksstruct.utils._arena cimport Arena
 
-# Initial capacity of a list: most lists stay this short and never grow.
+# Initial capacity of a list of active labels or outcomes: most lists never grow.
 cdef int32_t FIRST_CAPACITY = 4
 
 
 cdef int grow(Arena arena, void** array, Py_ssize_t size, Py_ssize_t capacity,
               size_t item_size) except -1 nogil:
     """Move an array with `size` items to memory with a larger capacity."""
-    # the arena keeps the old memory: doubling wastes at most as much as is in use
+    # The arena does not free the old array. As capacities at least double, all old
+    # arrays of a list together are smaller than its present array.
     array[0] = arena.grow(array[0], size * item_size, capacity * item_size)
     return 0
 
@@ -74,7 +75,7 @@ cdef int activate_outcome(Arena arena, ActiveOutcomes* outcomes, int32_t entry,
 
 
 cdef int grow_end(Arena arena, PairEnd* end) except -1 nogil:
-    """Give one end of a pair zeros for the labels that are new to its variable."""
+    """Enlarge the marginals and multipliers at one end of a pair, with zeros."""
     cdef int32_t old = end.capacity, capacity = end.labels.capacity
     grow(arena, <void**> &end.marginal, old, capacity, sizeof(double))
     grow(arena, <void**> &end.u, old, capacity, sizeof(double))
@@ -87,10 +88,11 @@ cdef int grow_end(Arena arena, PairEnd* end) except -1 nogil:
 
 cdef void deactivate_outcomes(ActiveOutcomes* outcomes,
                               const double* previous) noexcept nogil:
-    """Remove outcomes with q = 0 now and before this visit.
+    """Remove the outcomes of a pair that have q = 0 both now and before this visit.
 
     An outcome whose q has become 0 stays active for one more visit, which may raise its
-    q without calling the oracle. The first outcome, the observed one, always stays.
+    q even if the oracle returns another outcome. The observed outcome, which is first,
+    always stays.
     """
     cdef int32_t k, n_kept = 1
     cdef int side
@@ -117,7 +119,7 @@ cdef int largest_overlap(const ActiveOutcomes* outcomes) noexcept nogil:
     cdef int row_sum, largest = 0
     cdef const int32_t* first = outcomes.ends[0].place
     cdef const int32_t* second = outcomes.ends[1].place
-    # quadratic in the number of active outcomes, which is small
+    # this loop is quadratic in the number of active outcomes, which is small
     for k in range(outcomes.size):
         row_sum = 0
         for j in range(outcomes.size):

@@ -41,14 +41,15 @@ cdef class AwayGDMMState(GDMMState):
 
     cdef readonly Py_ssize_t n_bases
     cdef Py_ssize_t _n_factors, _capacity, _gains_capacity
-    # a row for each active basis: for each factor, the place of the basis's outcome in
-    # the factor's list
+    # (n_bases, n_factors): the outcome that each active basis has at each factor, as a
+    # place in the factor's list of active outcomes
     cdef int32_t* _bases
+    # (n_bases,): coefficient of each active basis in the convex combination
     cdef double* _coefficients
-    # the basis of the best outcomes, as such a row
+    # (n_factors,): the basis of the best outcomes, in the format of a row of `_bases`
     cdef int32_t* _best
-    # the offset of each factor in the flat arrays; gains and direction of all active
-    # outcomes
+    # `_gains` and `_direction` have an entry for each active outcome of each factor;
+    # the entries of factor f begin at _offsets[f]
     cdef Py_ssize_t* _offsets
     cdef double* _gains
     cdef double* _direction
@@ -79,15 +80,15 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int32_t* _basis(self, Py_ssize_t basis) noexcept nogil:
-        """Return the row of a basis."""
+        """Return the row of `_bases` that holds an active basis."""
         return self._bases + basis * self._n_factors
 
     def away_step(self, parts_, bint linear):
-        """Take steps until one does not drop a basis; see `GDMMState.visit`."""
+        """Make steps until one drops no basis; parameters as in `GDMMState.visit`."""
         cdef const double* parts = const_doubles(parts_)
         self._square_moved = 0.0
-        # the loop ends soon: each drop step removes a basis that an earlier step has
-        # added
+        # the loop ends, as every iteration but the last one removes a basis, and none
+        # but the last one can add a basis
         while self._step_drops_basis(parts, linear):
             pass
 
@@ -100,9 +101,9 @@ cdef class AwayGDMMState(GDMMState):
             Largest step in units of rho.
         """
         cdef double violation = self._violation()
-        # A whole step raises the augmented Lagrangian by `violation`. The step is
-        # reduced by the ratio to the slope towards the best basis (`block_gap`) if this
-        # slope is larger. The step stays positive, so that no violation persists.
+        # A whole step raises the augmented Lagrangian by `violation`. If the slope
+        # towards the best basis (`block_gap`) is larger, the step is multiplied by
+        # violation / slope. The step stays positive, so that no violation persists.
         if violation < self.block_gap:
             eta *= violation / self.block_gap
         GDMMState.update(self, eta)
@@ -128,7 +129,7 @@ cdef class AwayGDMMState(GDMMState):
     # ---- one step ----
 
     cdef bint _step_drops_basis(self, const double* parts, bint linear) except -1:
-        """Make one step; return whether it dropped a basis."""
+        """Make one Frank-Wolfe or away step; return whether it dropped a basis."""
         cdef Py_ssize_t worst
         cdef double current, towards_slope, away_slope, longest
         # the oracles activate the best outcome of every factor before gains of active
@@ -147,8 +148,8 @@ cdef class AwayGDMMState(GDMMState):
             self._set_direction(self._best, 1.0)
             self._step_towards(self._search_line(towards_slope, 1.0))
             return False
-        # the longest step makes the coefficient c of the basis zero: an away step
-        # changes it to c (1 + step) - step
+        # an away step changes the coefficient c of the worst basis to
+        # c (1 + step) - step; the longest step makes this coefficient zero
         longest = self._coefficients[worst]
         longest = longest / (1.0 - longest) if longest < 1.0 else 0.0
         self._set_direction(self._basis(worst), -1.0)
@@ -207,7 +208,7 @@ cdef class AwayGDMMState(GDMMState):
         return True
 
     cdef int _add_basis(self, double coefficient) except -1:
-        """Add to the coefficient of the best basis, which may have no row yet."""
+        """Add to the coefficient of the best basis; append it if it is not active."""
         cdef Py_ssize_t n = self.n_bases, row
         cdef size_t n_bytes = self._n_factors * sizeof(int32_t)
         # rows can be compared, as places of outcomes never change in this class
@@ -216,7 +217,7 @@ cdef class AwayGDMMState(GDMMState):
             if not memcmp(self._basis(row), self._best, n_bytes):
                 self._coefficients[row] += coefficient
                 return 0
-        # every step may need one more row
+        # the capacity doubles, as later steps may append more bases
         if n == self._capacity:
             self._reserve_bases(2 * n)
         memcpy(self._basis(n), self._best, n_bytes)
@@ -227,7 +228,7 @@ cdef class AwayGDMMState(GDMMState):
     # ---- oracles and gains ----
 
     cdef int _find_labels(self, const double* parts) except -1 nogil:
-        """Activate labels that gain more than all active labels of their variable."""
+        """Activate for each variable its best label, if all active labels gain less."""
         cdef Py_ssize_t variable
         cdef ActiveLabels* labels
         cdef double* gains
@@ -247,7 +248,7 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _find_pairs(self, bint linear) except -1 nogil:
-        """Activate outcomes that gain more than all active outcomes of their pair."""
+        """Activate for each pair its best outcome, if all active outcomes gain less."""
         cdef Py_ssize_t pair, k
         cdef ActiveOutcomes* outcomes
         cdef Outcome outcome
@@ -264,7 +265,7 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _compute_gains(self, bint find_best) except -1:
-        """Compute gains of active outcomes times p_i.
+        """Write gains of all active outcomes, times example weights p_i, to `_gains`.
 
         With `find_best`, the place of the best outcome of each factor is written to
         `_best`.
@@ -274,7 +275,8 @@ cdef class AwayGDMMState(GDMMState):
         cdef double weight
         cdef double* gains
         self._set_offsets()
-        # gains are in units of the objective, as a basis has outcomes in all examples
+        # the factor p_i puts the gains of different examples into the unit of the
+        # objective, as a basis has outcomes in all examples
         for i in range(self.model.n_examples):
             weight = self.model._example_weights[i]
             for variable in range(self.model._first_variable[i],
@@ -313,7 +315,7 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef double* _distribution(self, Py_ssize_t factor) noexcept nogil:
-        """Return q of a factor."""
+        """Return the probabilities q of the active outcomes of a factor."""
         cdef Py_ssize_t n = self.model.n_variables
         return self._labels[factor].q if factor < n else self._outcomes[factor - n].q
 
@@ -321,7 +323,6 @@ cdef class AwayGDMMState(GDMMState):
         """Return the sum of the gains of a basis's outcomes."""
         cdef Py_ssize_t factor
         cdef double total = 0.0
-        # <gradient, basis> adds one gain of each factor
         for factor in range(self._n_factors):
             total += self._gains[self._offsets[factor] + basis[factor]]
         return total
@@ -338,7 +339,7 @@ cdef class AwayGDMMState(GDMMState):
         return worst
 
     cdef double _mean_gain(self) noexcept nogil:
-        """Return the sum over factors of the mean gain under their distribution."""
+        """Return the sum over factors f of the mean gain of outcomes under q_f."""
         cdef Py_ssize_t factor, k
         cdef double total = 0.0
         cdef double* q
@@ -346,7 +347,7 @@ cdef class AwayGDMMState(GDMMState):
         for factor in range(self._n_factors):
             q = self._distribution(factor)
             gains = &self._gains[self._offsets[factor]]
-            # the mean gain is -<gradient, point>
+            # the sum is -<gradient, point>
             for k in range(self._offsets[factor + 1] - self._offsets[factor]):
                 total += q[k] * gains[k]
         return total
@@ -365,7 +366,7 @@ cdef class AwayGDMMState(GDMMState):
                 direction[k] = sign * ((k == basis[factor]) - q[k])
 
     cdef double _slope(self) noexcept nogil:
-        """Return the decrease of the objective per step along the direction."""
+        """Return the rate at which the objective decreases along the direction."""
         cdef Py_ssize_t k, total = self._offsets[self._n_factors]
         cdef double slope = 0.0
         for k in range(total):
@@ -375,8 +376,9 @@ cdef class AwayGDMMState(GDMMState):
     cdef double _take_whole_step(self) except? -1.0:
         """Move by a step of 1, and return the curvature: the decrease of the slope."""
         cdef double before = self._slope()
-        # a quadratic allows any step; a whole step makes the difference of two slopes
-        # most accurate
+        # The objective is quadratic, so that the slopes before and after a step of any
+        # length give its curvature. Rounding affects the difference of the slopes least
+        # if the step is long.
         self._move_weights(1.0)
         self._move_distributions(1.0)
         # False keeps `_best`, the best basis at the point where the step began
@@ -393,7 +395,7 @@ cdef class AwayGDMMState(GDMMState):
         for variable in range(self.model.n_variables):
             direction = &self._direction[self._offsets[variable]]
             for k in range(self._labels[variable].size):
-                # the change of q_v counts for each pair of this variable
+                # `_square_moved` counts the change of q_v once for each pair of v
                 self._square_moved += self._labels[variable].degree * (
                     step * direction[k]) ** 2
         return 0
@@ -421,13 +423,13 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _move_weights(self, double step) except -1:
-        """Move the weights by the image of the direction under (10)."""
+        """Change the weights w(q) (10) as a step of q along the direction does."""
         cdef Py_ssize_t n = self.model.n_variables, i, variable, pair
         cdef ActiveLabels* labels
         cdef ActiveOutcomes* outcomes
         cdef double scale
         for i in range(self.model.n_examples):
-            # weights change by C (e_truth - q) (10)
+            # by (10), the weights contain -C_i q times the features of the outcomes
             scale = -step * self.model._example_weights[i] / self.alpha
             for variable in range(self.model._first_variable[i],
                                   self.model._first_variable[i + 1]):
@@ -444,7 +446,7 @@ cdef class AwayGDMMState(GDMMState):
 
     cdef int _scale_direction(self, Py_ssize_t factor, Py_ssize_t n,
                               double scale) except -1 nogil:
-        """Write a multiple of the direction of one factor into the scratch."""
+        """Write the direction of one factor, times `scale`, to the scratch."""
         cdef double* direction = &self._direction[self._offsets[factor]]
         cdef Py_ssize_t k
         self._reserve(n + 2)

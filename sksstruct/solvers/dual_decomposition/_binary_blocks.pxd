@@ -6,14 +6,15 @@ from sksstruct.solvers.dual_decomposition._residuals cimport Residuals
 
 
 cdef enum:
-    # labels in a SIMD vector: kernels write scores by whole vectors, and parts of
-    # labels are multiples of a vector
+    # number of labels in a SIMD vector: kernels write scores by whole vectors, and the
+    # number of labels in a part is a multiple of it
     VECTOR = 8
 
 
 cdef struct ActivePair:
+    # number of the pair in the model
     int32_t pair
-    # a, b, s
+    # probabilities a, b and s of the pair
     PairPoint point
     # multipliers lambda of the pair's first and second label
     double first, second
@@ -30,40 +31,44 @@ cdef class BinaryBlocks:
     cdef public double rho, ignore
     cdef readonly double block_gap
     cdef readonly int64_t calls, n_active
-    # sum over the steps of labels in the last pass of (change of q_j)^2 times the
-    # number of active pairs of the label
+    # sum of n_j (change of q_j)^2 over all steps of labels j in the last pass, where
+    # n_j is the number of active pairs of the label
     cdef double _square_moved
 
-    # arrays over all examples
+    # (n_examples,): active pairs of each example; (n_examples, n_labels): q_j, and
+    # whether label j has moved, in each example
     cdef ActivePairs* _active_pairs
     cdef double* _probabilities
     cdef unsigned char* _have_moved
     # the NumPy arrays behind the pointers, which this reference keeps alive
     cdef tuple _arrays
 
-    # the example that is visited: number, C_i; for each label q, whether the label has
-    # moved, whether the label is observed; the active pairs
+    # number and C_i of the visited example
     cdef Py_ssize_t _example
     cdef double _C
+    # for each label of the visited example: q_j, whether the label has moved, and the
+    # observed value y_j
     cdef double* _q
     cdef unsigned char* _moved
     cdef const unsigned char* _y_true
+    # active pairs of the visited example
     cdef ActivePairs* _active
 
-    # for each label of this example: the score; the sum of the gains that inactive
-    # pairs imply; the sum over active pairs of lambda + 2 rho a; the number of pairs
-    # tied to the label; the number of active pairs. `_movers` lists the labels that had
-    # moved when the visit began.
+    # for each label of the visited example: its score, the sum of the gains that its
+    # inactive pairs imply, and the sum of lambda + 2 rho a over its active pairs
     cdef double* _score
     cdef double* _inactive_gain
     cdef double* _message_sum
+    # for each label of the visited example: number of pairs tied to the label, and
+    # number of its active pairs
     cdef int32_t* _n_tied
     cdef int32_t* _n_active_pairs
+    # list of the labels that had moved when the visit began
     cdef int32_t* _movers
     cdef Py_ssize_t _n_movers
 
-    # for each pair, the last example visited in which the pair was active: a mark that
-    # needs no reset between examples
+    # for each pair, the number of the last visited example in which the pair was
+    # active: a mark that needs no reset between examples
     cdef int32_t* _active_in
 
     cdef void _begin_example(self, Py_ssize_t i) noexcept nogil
@@ -84,12 +89,12 @@ cdef class BinaryBlocks:
 
 
 cdef inline bint is_active(BinaryBlocks state, int32_t pair) noexcept nogil:
-    """Whether a pair is active in the example."""
+    """Return whether a pair is active in the visited example."""
     return state._active_in[pair] == state._example
 
 
 cdef inline double label_gain(BinaryBlocks state, Py_ssize_t label) noexcept nogil:
-    """Return the gain of a label: the derivative along q_j, at fixed weights."""
+    """Return the gain of a label: minus the derivative of (12) along q_j, over p_i."""
     cdef double loss = -1.0 if state._y_true[label] else 1.0
     return (state._score[label] + loss + state._inactive_gain[label]
             + state._message_sum[label]

@@ -16,7 +16,7 @@ contributes
     - sum_j loss_j(q_j) + sum_(pairs, ends) lambda_j (a - q_j) + rho (a - q_j)^2
 
 (the residuals of "on" and "off" are equal up to sign, hence no rho/2, and lambda_j is
-2 rho u_j). The derivative along q_j, the gain of label j, is
+2 rho u_j). Minus the derivative along q_j, the gain of label j, is
 
     score + loss + sum over its pairs of lambda_j + 2 rho (a - q_j)
 
@@ -98,7 +98,7 @@ cdef class BinaryBlocks:
         Parameters
         ----------
         order_ : ndarray of shape (n,), intp
-            Examples.
+            The examples in the order in which they are visited.
         """
         cdef const Py_ssize_t* order = const_intps(order_)
         cdef Py_ssize_t k, n = len(order_)
@@ -113,7 +113,7 @@ cdef class BinaryBlocks:
         clock.check()
 
     cdef int _step_labels_alone(self) except -1 nogil:
-        """Move all labels of the example by their scores and losses."""
+        """Move each q_j of the example to the minimum of (12) without pairs."""
         cdef Py_ssize_t label, L = self.model.n_labels
         cdef double curvature = self._C * self.model.label_norm(self._example)
         cdef double least = LEAST_CURVATURE * self._C, gain, q
@@ -134,7 +134,7 @@ cdef class BinaryBlocks:
     # ---- gains of labels ----
 
     cdef int _gather_gains(self, Py_ssize_t low, Py_ssize_t high) except -1 nogil:
-        """Compute scores, implied gains and messages for a visit.
+        """Compute, for a visit, the scores of labels and the gains from their pairs.
 
         Labels outside low <= label < high are scored only if they have moved or are
         observed.
@@ -142,7 +142,8 @@ cdef class BinaryBlocks:
         cdef Py_ssize_t label, k
         cdef ActivePair* item
         self.model.label_scores(self._example, low, high, &self._score[low])
-        # `_movers` lists labels that moved before this visit, as the visit moves more
+        # `_movers` keeps the labels that have moved before this visit, in which more
+        # labels begin to move
         self._n_movers = 0
         for label in range(self.model.n_labels):
             self._inactive_gain[label] = self._message_sum[label] = 0.0
@@ -150,8 +151,8 @@ cdef class BinaryBlocks:
             if self._moved[label]:
                 self._movers[self._n_movers] = <int32_t> label
                 self._n_movers += 1
-            # every label that has moved is stepped; whether pairs of an observed label
-            # become active depends on the label's score
+            # the visit makes a step of every label that has moved, and
+            # `_activate_negative` needs the score of every label with q = 1
             if not low <= label < high and (self._moved[label] or self._y_true[label]):
                 self._score[label] = self.model.label_score(self._example, label)
                 self.model.visited += 1
@@ -184,7 +185,7 @@ cdef class BinaryBlocks:
             if not is_active(self, pair):
                 self._inactive_gain[neighbor] += implied_gain(
                     self, label, pair_score(self.model, pair))
-                # the pair is tied to the neighbor if this label has not moved
+                # the pair is tied to the neighbor if this label is on and has not moved
                 self._n_tied[neighbor] += not self._moved[label]
 
     # ---- pairs that become active ----
@@ -242,7 +243,7 @@ cdef class BinaryBlocks:
 
     cdef int _activate_both_moved(self, int32_t pair, Py_ssize_t label,
                                   Py_ssize_t neighbor) except -1 nogil:
-        """Activate the pair of a label that begins to move and one that has moved."""
+        """Activate the pair of a label that begins to move and a moved neighbor."""
         cdef double score = pair_score(self.model, pair), both = 0.0, multiplier = 0.0
         self._inactive_gain[neighbor] -= implied_gain(self, label, score)
         self._inactive_gain[label] -= implied_gain(self, neighbor, score)
@@ -282,7 +283,7 @@ cdef class BinaryBlocks:
         if change == 0.0:
             return 0
         self._q[label] = q
-        # the residual of each active pair of this label changes by `change`
+        # the residual a - q_j of each active pair of this label changes by -change
         self._square_moved += self._n_active_pairs[label] * change * change
         self.model.add_label(self._example, label, -self._C * change)
         if self._n_tied[label]:
@@ -337,7 +338,7 @@ cdef class BinaryBlocks:
     # ---- the dual ----
 
     def add_feasible_changes(self, changes_):
-        """Add the changes of pair weights that make all s consistent with the q."""
+        """Add to `changes_` the pair weight changes that make each s fit its two q."""
         cdef double* changes = doubles(changes_)
         cdef Py_ssize_t i
         with nogil:
@@ -346,7 +347,7 @@ cdef class BinaryBlocks:
                 self._add_changes(changes)
 
     cdef void _add_changes(self, double* changes) noexcept nogil:
-        """Add the changes of pair weights from moving each s into its bounds."""
+        """Add the pair weight changes from moving each s of the example into bounds."""
         cdef double C = self._C * self.model.scaling, first, second, both
         cdef Py_ssize_t k
         cdef ActivePair* item
@@ -369,7 +370,7 @@ cdef inline double unit(double value) noexcept nogil:
 
 cdef inline void add_message(BinaryBlocks state, Py_ssize_t label, double multiplier,
                              double marginal) noexcept nogil:
-    """Add the message of an active pair to the sums of one of its labels."""
+    """Add the message of an active pair to the message sum of one of its labels."""
     state._message_sum[label] += multiplier + 2.0 * state.rho * marginal
     state._n_active_pairs[label] += 1
 
@@ -382,7 +383,7 @@ cdef inline double implied_gain(BinaryBlocks state, Py_ssize_t label,
     0. The q of `label` is fixed, and s has the best value that both q allow.
     """
     cdef double q = state._q[label]
-    # s equals the neighbor's q
+    # this label is on, so that s equals the neighbor's q
     if q >= 1.0:
         return score
     # with a positive score, s is the smaller of the two q; with a negative score, s is
@@ -392,7 +393,7 @@ cdef inline double implied_gain(BinaryBlocks state, Py_ssize_t label,
 
 cdef inline void untie(BinaryBlocks state, int32_t pair, Py_ssize_t label,
                        Py_ssize_t neighbor) noexcept nogil:
-    """Subtract an inactive pair from the neighbor's implied gain and tied pairs."""
+    """Subtract a pair from the neighbor's implied gain and number of tied pairs."""
     state._inactive_gain[neighbor] -= implied_gain(
         state, label, pair_score(state.model, pair))
     state._n_tied[neighbor] -= state._q[label] > 0.0 and not state._moved[label]
@@ -400,9 +401,10 @@ cdef inline void untie(BinaryBlocks state, int32_t pair, Py_ssize_t label,
 
 cdef inline double label_curvature(BinaryBlocks state,
                                    Py_ssize_t label) noexcept nogil:
-    """Return the second derivative along q_j, including tied pairs."""
+    """Return the second derivative of (12) along q_j, divided by p_i."""
     cdef double scaling = state.model.scaling, least = LEAST_CURVATURE * state._C
-    # of alpha/2 |w|^2, in which each tied pair has a feature, and of quadratic terms
+    # sum of the second derivatives of alpha/2 |w|^2, in which q_j changes the weights
+    # of the label and of its tied pairs, and of the quadratic terms of active pairs
     cdef double curvature = (
         state._C * (state.model.label_norm(state._example)
                     + scaling * scaling * state._n_tied[label])

@@ -33,20 +33,22 @@ from sksstruct.utils._pointers cimport (
 cdef class BinaryVisits(BinaryBlocks):
     """Visits of Algorithm 3; see `BinaryGDMMState`."""
 
-    # data of one pass: pairs with a positive score, in descending order; for each label
-    # the sum of the absolute negative scores of its pairs; for each label its budget
+    # pairs with a positive score at the start of the pass, in descending order
     cdef const int32_t* _positive_pairs
     cdef Py_ssize_t _n_positive
+    # for each label: the sum of the absolute negative scores of its pairs at the start
+    # of the pass
     cdef const double* _negative_sum
+    # for each label: its budget in the visited example, or -1 if it has none
     cdef double* _budget
 
     # ---- initial pairs, and deactivation after the first passes ----
 
     def activate_first(self, sums_):
         """Activate the initial pairs; `sums_` is scratch: zeros (3, n_pairs)."""
-        # for each pair the sums over examples of the least, the largest and the
-        # observed s, times C_i and the feature: the weight of the pair (10) is the
-        # third sum minus that of the chosen s
+        # Rows: for each pair, the sum over examples of C_i times the feature times the
+        # least s, the largest s and the observed s. The weight of the pair (10) is the
+        # sum for the observed s minus the sum for the s that is chosen here.
         cdef double* sums = doubles(sums_)
         cdef Py_ssize_t i
         with nogil:
@@ -66,7 +68,7 @@ cdef class BinaryVisits(BinaryBlocks):
             self._moved[label] = self._q[label] != self._y_true[label]
 
     cdef int _visit_first_pairs(self, double* sums, bint activate) except -1 nogil:
-        """Sum s of the pairs of labels that may both be on, or activate them."""
+        """Sum or choose s for all pairs of an example whose labels may both be on."""
         cdef Py_ssize_t label, neighbor, k
         cdef int32_t pair
         for label in range(self.model.n_labels):
@@ -98,9 +100,9 @@ cdef class BinaryVisits(BinaryBlocks):
 
     cdef int _begin_pair(self, double* sums, int32_t pair, Py_ssize_t label,
                          Py_ssize_t neighbor) except -1 nogil:
-        """Choose s such that the weight of a pair is zero if possible; activate it.
+        """Choose s such that the weight of a pair is zero if possible.
 
-        A pair that is tied to a label is not activated.
+        The pair is activated unless it is tied to a label.
         """
         cdef double observed = self._y_true[label] * self._y_true[neighbor]
         cdef Py_ssize_t n = self.model.n_pairs
@@ -108,7 +110,7 @@ cdef class BinaryVisits(BinaryBlocks):
         limits(self._q[label], self._q[neighbor], &low, &high)
         # In every example, s is moved by the same fraction from its least to its
         # largest value, so that the sum of s is the observed sum. The fraction is
-        # clipped, as it may exceed 1; it is infinite if no example has a range.
+        # clipped, as it may exceed 1; it is infinite if s is fixed in all examples.
         if fraction > 0.0:
             fraction /= sums[n + pair] - sums[pair]
         fraction = 0.0 if fraction < 0.0 else (1.0 if fraction > 1.0 else fraction)
@@ -123,8 +125,8 @@ cdef class BinaryVisits(BinaryBlocks):
     def deactivate_pairs(self):
         """Deactivate pairs with a label at its observed value.
 
-        In the first passes the weights are far from the optimum, and activate many
-        pairs that the optimum does not need; pairs that matter become active again.
+        In the first passes, far from the optimum, visits activate many pairs that the
+        optimum does not need. Pairs that the optimum needs become active again.
         """
         cdef Py_ssize_t i
         with nogil:
@@ -191,7 +193,7 @@ cdef class BinaryVisits(BinaryBlocks):
 
     cdef int _visit(self, Py_ssize_t low, Py_ssize_t high,
                     Py_ssize_t most) except -1 nogil:
-        """Visit the example: activate pairs, then step labels, then active pairs."""
+        """Visit the example: activate pairs, then make steps of labels and of pairs."""
         cdef Py_ssize_t k, label
         self._gather_gains(low, high)
         self._activate_negative()
@@ -213,8 +215,8 @@ cdef class BinaryVisits(BinaryBlocks):
     cdef int _activate_positive(self, Py_ssize_t n_left) except -1 nogil:
         """Activate at most `n_left` pairs of labels that are off, largest scores first.
 
-        A pair whose score is at most the sum of what remains of the budgets of its two
-        labels stays inactive.
+        A pair whose score is at most the sum of the remaining budgets of its two labels
+        stays inactive.
         """
         cdef Py_ssize_t k, label, neighbor
         cdef int32_t pair
@@ -285,7 +287,7 @@ cdef class BinaryVisits(BinaryBlocks):
                     continue
                 self.model.visited += 1
                 # the multipliers leave the neighbor's gain unchanged, and lower the
-                # label's gain by the size of the score
+                # label's gain by the absolute score
                 if label_gain(self, neighbor) - score > 0.0:
                     self._activate(pair, score, score)
         return 0

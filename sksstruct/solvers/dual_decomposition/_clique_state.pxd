@@ -10,12 +10,14 @@ cdef struct CliqueOutcomes:
     int32_t size, capacity
     # number of nodes of the clique, and number of their labelings
     int32_t order, n_outcomes
-    # for each active outcome: its entry in the table of weights
+    # for each active outcome: its entry in the clique's table of weights
     int32_t* entry
-    # labels of all nodes, a row for each active outcome
+    # for each active outcome: the labels of all nodes, (size, order)
     int32_t* labels
+    # for each active outcome: its probability q_f
     double* q
-    # M_vf q_f and u_vf, (order, n_labels)
+    # marginal M_vf q_f and scaled multiplier u_vf of each label of each node v, (order,
+    # n_labels)
     double* marginal
     double* u
 
@@ -23,7 +25,8 @@ cdef struct CliqueOutcomes:
 cdef class CliqueGDMMState(GDMMState):
     cdef readonly Cliques cliques
     cdef CliqueOutcomes* _cliques
-    # messages -rho m_vf to all labels of all nodes of the loaded clique
+    # messages -rho m_vf to each label of each node of the clique that a visit has
+    # loaded, (order, n_labels)
     cdef double[::1] _message
 
     cdef int _start_clique(self, Py_ssize_t clique) except -1

@@ -32,10 +32,11 @@ from sksstruct.solvers.dual_decomposition._state cimport (
 # more than LEAST_CHANGE.
 cdef int INNER_STEPS = 4
 cdef double LEAST_CHANGE = 1e-3
-# A table of 31 nodes with two labels each has 2^31 entries, above the int32 limit.
+# Upper bound of the number of nodes of a clique. With 31 nodes of two labels each, the
+# table of weights would have 2^31 entries, which int32 cannot number.
 cdef enum:
     MOST_NODES = 31
-# Initial capacity of a list of outcomes.
+# Initial capacity of the list of active outcomes of a clique.
 cdef int32_t FIRST_CAPACITY = 4
 
 
@@ -63,7 +64,7 @@ cdef class CliqueGDMMState(GDMMState):
             self._start_clique(clique)
 
     cdef int _start_clique(self, Py_ssize_t clique) except -1:
-        """Set q = 1 for the observed outcome, which agrees with the variables."""
+        """Set q = 1 for the observed outcome of a clique, which agrees with all q_v."""
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef Py_ssize_t K = self.cliques.n_labels, j, label, node, observed = 0
         cdef Py_ssize_t first = self.cliques._first_node[clique]
@@ -77,7 +78,7 @@ cdef class CliqueGDMMState(GDMMState):
         memset(outcomes.u, 0, size)
         for j in range(outcomes.order):
             node = self.cliques._scope[first + j]
-            # only the labels that were not observed are new to the variable
+            # `activate_label` appends only the labels that are not active yet
             for label in range(K):
                 activate_label(self._arena, &self._labels[node], <int32_t> label)
             self._labels[node].degree += 1
@@ -92,7 +93,7 @@ cdef class CliqueGDMMState(GDMMState):
 
     cdef int _activate(self, CliqueOutcomes* outcomes,
                        Py_ssize_t entry) except -1 nogil:
-        """Put an outcome that is not active at the end of the list, with q = 0."""
+        """Append an inactive outcome to a clique's active outcomes, with q = 0."""
         cdef int32_t capacity, size = outcomes.size, order = outcomes.order
         if size == outcomes.capacity:
             capacity = 2 * size if size else FIRST_CAPACITY
@@ -110,7 +111,7 @@ cdef class CliqueGDMMState(GDMMState):
         return 0
 
     cdef double _node_q(self, Py_ssize_t node, Py_ssize_t label) noexcept nogil:
-        """Return q_v of a label of a variable of a clique."""
+        """Return q_v(label), where v is a node of a clique."""
         return self._labels[node].q[place_of(label, self.model._y_true[node])]
 
     # ---- visits ----
@@ -142,7 +143,7 @@ cdef class CliqueGDMMState(GDMMState):
         return best
 
     cdef double _clique_progress(self, Py_ssize_t clique, double C) except -1.0 nogil:
-        """Estimate the progress (18) that a visit of a clique would make."""
+        """Estimate how far a visit of a clique would lower the objective (18)."""
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef double factor = self.cliques._factor[clique], best, observed
         cdef Py_ssize_t entry = 0
@@ -152,17 +153,20 @@ cdef class CliqueGDMMState(GDMMState):
         best = self.cliques.best(clique, &self._message[0], &entry)
         self.calls += 1
         self.model.visited += outcomes.n_outcomes
-        # at each of the `order` nodes, |M_vf d|^2 is at most |d|^2
+        # for d = e_y - e_truth, |M_vf d|^2 is at most |d|^2 at each of the nodes v
         return progress_of(max(best - observed, 0.0),
                            C * factor * factor + self.rho * outcomes.order)
 
     cdef int _visit_clique(self, Py_ssize_t clique, double C) except -1 nogil:
-        """Take steps towards (25) for a clique, after calling its oracle."""
+        """Call the oracle of a clique, and lower the augmented Lagrangian over q_f.
+
+        This is problem (25). At most INNER_STEPS projections are made.
+        """
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef double curvature
         self._load_clique(clique)
         curvature = self._extend_clique(clique, C)
-        # the arrays do not grow from here on
+        # the scratch does not grow from here on: growing would discard `previous`
         memcpy(self._scratch.previous, outcomes.q, outcomes.size * sizeof(double))
         for _step in range(INNER_STEPS):
             if self._step_clique(clique, C, curvature) < LEAST_CHANGE:
@@ -172,7 +176,10 @@ cdef class CliqueGDMMState(GDMMState):
         return 0
 
     cdef int _load_clique(self, Py_ssize_t clique) except -1 nogil:
-        """Compute the messages, and the scores of active outcomes without messages."""
+        """Compute the messages to a clique's nodes, and scores of its active outcomes.
+
+        The scores do not include the messages.
+        """
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef const double* table = &self.cliques._weights[
             self.cliques._first_weight[clique]]
@@ -193,7 +200,7 @@ cdef class CliqueGDMMState(GDMMState):
 
     cdef double _clique_gain(self, const CliqueOutcomes* outcomes,
                              Py_ssize_t k) noexcept nogil:
-        """Return the gain of an active outcome of the loaded clique."""
+        """Return the gain of an active outcome of the clique: score plus messages."""
         cdef const int32_t* labels = &outcomes.labels[k * outcomes.order]
         cdef double gain = self._scratch.score[k]
         cdef Py_ssize_t j
@@ -202,7 +209,7 @@ cdef class CliqueGDMMState(GDMMState):
         return gain
 
     cdef double _clique_curvature(self, Py_ssize_t clique, double C) noexcept nogil:
-        """Return Q of the active outcomes of a clique."""
+        """Return Q, a bound of the curvature over the active outcomes of a clique."""
         cdef double factor = self.cliques._factor[clique]
         return C * factor * factor + self.rho * overlap(&self._cliques[clique])
 
@@ -230,7 +237,8 @@ cdef class CliqueGDMMState(GDMMState):
             gain = self.cliques.best(clique, &self._message[0], &entry)
             self.calls += 1
             self.model.visited += outcomes.n_outcomes
-            # rounding may let the oracle return an active outcome with a larger gain
+            # by rounding, the oracle may compute a gain above the floor for an outcome
+            # that is active already
             if gain > floor and not is_active(outcomes, entry):
                 best = gain
                 self._activate(outcomes, entry)
@@ -242,7 +250,10 @@ cdef class CliqueGDMMState(GDMMState):
 
     cdef double _step_clique(self, Py_ssize_t clique, double C,
                              double curvature) noexcept nogil:
-        """Project q_f, update scores and messages; return the largest change."""
+        """Make one projection step of q_f, and update the scores and messages.
+
+        Returns the largest absolute change of a probability.
+        """
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef Scratch* scratch = &self._scratch
         cdef Py_ssize_t n = outcomes.size, K = self.cliques.n_labels, k, j
@@ -279,7 +290,7 @@ cdef class CliqueGDMMState(GDMMState):
                 outcomes.marginal[j * K + label] += change
                 self._labels[node].total[
                     place_of(label, self.model._y_true[node])] += change
-            # weights change by C (e_truth - q) (10)
+            # by (10), the weight of outcome k contains -C q_f(k) times its feature
             table[outcomes.entry[k]] -= C * self.cliques._factor[clique] * change
 
     # ---- multipliers ----
@@ -307,14 +318,14 @@ cdef class CliqueGDMMState(GDMMState):
         return 0
 
     def set_rho(self, double rho):
-        # set_rho of pairs scales u; the multipliers rho u of cliques are restored
-        # explicitly
+        # `GDMMState.set_rho` rescales u of pairs only; for cliques, the multipliers
+        # rho u are saved before and restored after rho changes
         multipliers = self.multipliers()
         GDMMState.set_rho(self, rho)
         self.set_multipliers(multipliers)
 
     def multipliers(self):
-        """Return lambda of every label at all ends of all cliques, as a flat array."""
+        """Return the multipliers rho u of all cliques, nodes and labels, flat."""
         cdef Py_ssize_t clique, k, n_written = 0, size
         cdef Py_ssize_t n_ends = self.cliques._first_node[self.cliques.n_cliques]
         # one entry is spare, so that a model without cliques does not make an empty
@@ -328,12 +339,12 @@ cdef class CliqueGDMMState(GDMMState):
         return np.asarray(out)[:n_written]
 
     def set_multipliers(self, multipliers):
-        """Set lambda.
+        """Set the multipliers rho u of all cliques.
 
         Parameters
         ----------
         multipliers : ndarray
-            The flat array that `multipliers` returns.
+            The multipliers, in the order of the array that `multipliers` returns.
         """
         cdef const double[::1] values = np.append(multipliers, 0.0)
         cdef CliqueOutcomes* outcomes
@@ -355,16 +366,16 @@ cdef int overlap(const CliqueOutcomes* outcomes) noexcept nogil:
     """Bound the curvature of sum_v |M_vf d|^2 over changes d of q_f, which sum to zero.
 
     Entry (k, m) of sum_v M_vf^T M_vf is the number of nodes at which outcomes k and m
-    agree.
-    Subtracting a constant from all entries changes nothing for such d, so that the
-    largest absolute row sum is a bound for every constant. If most outcomes are active,
-    the least of these bounds is far below the bound without subtraction.
+    agree. Subtracting a constant from all entries does not change the curvature for
+    such d, so that the largest absolute row sum is a bound for every constant. If most
+    outcomes are active, the least of these bounds is far below the bound without
+    subtraction.
     """
     cdef int[MOST_NODES + 1] count, largest
     cdef Py_ssize_t k, m, j, order = outcomes.order
     cdef int agreed, row_sum, least = 0
     memset(largest, 0, sizeof(largest))
-    # quadratic in the number of outcomes, which is small
+    # this loop is quadratic in the number of active outcomes, which is small
     for k in range(outcomes.size):
         memset(count, 0, sizeof(count))
         for m in range(outcomes.size):
@@ -381,12 +392,13 @@ cdef int overlap(const CliqueOutcomes* outcomes) noexcept nogil:
     least = largest[0]
     for m in range(1, order + 1):
         least = largest[m] if largest[m] < least else least
-    # a single outcome cannot change; the bound is a divisor, and must not be zero
+    # with a single active outcome, whose q cannot change, the bound would be 0; 1 is
+    # returned instead, as Q is a divisor
     return least if least > 1 else 1
 
 
 cdef bint is_active(const CliqueOutcomes* outcomes, Py_ssize_t entry) noexcept nogil:
-    """Whether an outcome is active."""
+    """Return whether the outcome of this entry of the clique's table is active."""
     cdef Py_ssize_t k
     for k in range(outcomes.size):
         if outcomes.entry[k] == entry:
@@ -395,7 +407,7 @@ cdef bint is_active(const CliqueOutcomes* outcomes, Py_ssize_t entry) noexcept n
 
 
 cdef void deactivate(CliqueOutcomes* outcomes, const double* previous) noexcept nogil:
-    """Remove outcomes with q = 0 now and before this visit."""
+    """Remove the outcomes of a clique with q = 0 both now and before this visit."""
     cdef Py_ssize_t k, order = outcomes.order
     cdef int32_t n_kept = 1
     for k in range(1, outcomes.size):

@@ -76,7 +76,7 @@ def feasible_changes(GDMMState state):
     changes.labels[0], changes.labels[1] = &labels[0, 0], &labels[1, 0]
     with nogil:
         for i in range(state.model.n_examples):
-            # weights change by C_i (e_truth - q_f) (10)
+            # by (10), the weights contain -C_i q_f times the features of the outcomes
             C = state.model._example_weights[i] / state.alpha
             for pair in range(state.model._first_pair[i],
                               state.model._first_pair[i + 1]):
@@ -87,7 +87,7 @@ def feasible_changes(GDMMState state):
 
 cdef int change_pair(GDMMState state, Py_ssize_t pair, double C,
                      Changes* changes) except -1 nogil:
-    """Append the changes of one pair to the list."""
+    """Append to `changes` the weight changes that make one pair consistent."""
     cdef ActiveOutcomes* outcomes = &state._outcomes[pair]
     # the variables may have labels that are newer than the pair's last visit
     fit_ends(state._arena, outcomes)
@@ -99,9 +99,10 @@ cdef int change_pair(GDMMState state, Py_ssize_t pair, double C,
 
 
 cdef void scale_down(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept nogil:
-    """Scale outcomes down until no marginal exceeds q_v.
+    """Scale the q_f of a pair down until no marginal exceeds q_v.
 
-    The scaled q_f are written to `target` of the scratch, the factors to `previous`.
+    The scaled q_f are written to `target` of the scratch, and the scale factors to
+    `previous`.
     """
     cdef const PairEnd* end
     cdef const int32_t* first = outcomes.ends[0].place
@@ -129,13 +130,13 @@ cdef void scale_down(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept 
 
 cdef void list_reductions(Scratch* scratch, const ActiveOutcomes* outcomes,
                           Py_ssize_t pair, double C, Changes* changes) noexcept nogil:
-    """Scale a pair down, and append the changes to the list."""
+    """Scale the q_f of a pair down, and append the score changes to `changes`."""
     cdef double factor
     cdef Py_ssize_t k
     scale_down(scratch, outcomes)
     for k in range(outcomes.size):
         factor = scratch.previous[k]
-        # weights change by C (e_truth - q), hence the minus sign
+        # the weights contain -C q_f (10), hence the minus sign
         if factor < 1.0 and outcomes.q[k] > 0.0:
             add_change(changes, outcomes, pair, outcomes.ends[0].place[k],
                        outcomes.ends[1].place[k], -C * (factor - 1.0) * outcomes.q[k])
@@ -143,7 +144,10 @@ cdef void list_reductions(Scratch* scratch, const ActiveOutcomes* outcomes,
 
 cdef void list_additions(Scratch* scratch, const ActiveOutcomes* outcomes,
                          Py_ssize_t pair, double C, Changes* changes) noexcept nogil:
-    """Add the product of the lacks of both ends to q_f, and list the changes."""
+    """Append the changes from adding the product of both ends' lacks to q_f.
+
+    The lack of a label is q_v minus its scaled marginal.
+    """
     cdef double* left = scratch.message[0]
     cdef double* right = scratch.message[1]
     cdef double lack = 0.0
@@ -245,12 +249,12 @@ def clique_changes(CliqueGDMMState state):
 
 cdef void change_clique(CliqueGDMMState state, Py_ssize_t clique, double C,
                         double* lack, double* products, double* changes) noexcept nogil:
-    """Add the changes of one clique to `changes`, the entries of its table."""
+    """Add the weight changes of one clique to `changes`, the entries of its table."""
     cdef CliqueOutcomes* outcomes = &state._cliques[clique]
     cdef Py_ssize_t K = state.cliques.n_labels, order = outcomes.order
     cdef Py_ssize_t k, j, label, node
     cdef double q, share, scale, total = 0.0
-    # weights change by C (e_truth - q), hence the minus sign
+    # the weights contain -C q_f (10), hence the minus sign
     C *= -state.cliques._factor[clique]
     for j in range(order):
         node = state.cliques._scope[state.cliques._first_node[clique] + j]
@@ -280,12 +284,13 @@ cdef void change_clique(CliqueGDMMState state, Py_ssize_t clique, double C,
 
 cdef void multiply_lacks(Py_ssize_t n_labels, Py_ssize_t order, const double* lack,
                          double total, double* products) noexcept nogil:
-    """Write the product of the lacks of all ends, divided by total^(order - 1)."""
+    """Write the product of label lacks for each outcome, over total^(order - 1)."""
     cdef Py_ssize_t j, a, b, n = 1
     cdef double head, part
     products[0] = total
     for j in range(order):
-        # entries are written backwards, so that none is overwritten before it is read
+        # products are extended by one node in place, from the last entry to the first,
+        # so that none is overwritten before it is read
         for a in range(n - 1, -1, -1):
             head = products[a] / total
             for b in range(n_labels - 1, -1, -1):

@@ -45,7 +45,7 @@ cdef class JointPoint:
     cdef Py_ssize_t* first_label
     cdef Py_ssize_t* root
     cdef double* lost_mass
-    # for each label: beta and the new marginal
+    # for each active label of each variable: beta and the new marginal
     cdef double* beta
     cdef double* marginal
     # for each pair: offset and number of its cells, the outcomes that `fill` writes
@@ -87,7 +87,7 @@ cdef class JointPoint:
                 + outcomes.ends[1].labels.size)
 
     def build(self):
-        """Compute the new marginals."""
+        """Compute the new marginals of all variables and pairs, and the loss."""
         with nogil:
             self._build()
 
@@ -119,7 +119,7 @@ cdef class JointPoint:
         return 0
 
     cdef int fill(self, Py_ssize_t f) except -1 nogil:
-        """Write q_f, scaled down, and allowed outcomes for labels with a lack."""
+        """Write the cells of a pair: q_f scaled down, and outcomes that fill lacks."""
         cdef ActiveOutcomes* outcomes = &self.state._outcomes[f]
         cdef double* left
         cdef double* right
@@ -156,7 +156,7 @@ cdef class JointPoint:
 
     cdef bint allows(self, Py_ssize_t f, Py_ssize_t first_place,
                      Py_ssize_t second_place) noexcept nogil:
-        """Whether the outcome with labels at these places is allowed."""
+        """Return whether the model allows the outcome with labels at these places."""
         cdef ActiveOutcomes* outcomes = &self.state._outcomes[f]
         return self.state.model.allows(
             f, outcomes.ends[0].labels.label[first_place],
@@ -173,8 +173,9 @@ cdef class JointPoint:
     cdef double* sums(self, Py_ssize_t f, double* sums_of_mass) noexcept nogil:
         """Return, for each label of the first end, the sum of mass times beta_v'(b).
 
-        The returned array is `target` of the scratch. Sums of mass alone are written to
-        `sums_of_mass`, unless this is NULL.
+        Each sum is over the cells of the pair with this label. The returned array is
+        `target` of the scratch. Sums of mass alone are written to `sums_of_mass`,
+        unless this is NULL.
         """
         cdef double* out = self.state._scratch.target
         cdef const int32_t* ends = &self.state.model._pairs[f, 0]
@@ -192,7 +193,7 @@ cdef class JointPoint:
         return out
 
     cdef int collect_beta(self, Py_ssize_t f) except -1 nogil:
-        """Multiply beta of the first end by the fraction not lost below a pair."""
+        """Multiply beta of a pair's first end by the probability not lost below it."""
         cdef Py_ssize_t v = self.state.model._pairs[f, 0], k
         cdef double* total
         cdef double* proper_sum
@@ -224,7 +225,7 @@ cdef class JointPoint:
         return 0
 
     cdef void return_lost_mass(self) noexcept nogil:
-        """Give the lost probability to the observed labeling, and sum the losses."""
+        """Add lost probability to the observed labeling; compute the expected loss."""
         cdef Py_ssize_t i, v, f
         cdef double loss
         # observed labels and outcomes have place 0
@@ -242,7 +243,10 @@ cdef class JointPoint:
             self.loss += self.state.model._example_weights[i] * loss
 
     def list_changes(self, pairs_, first_, second_, amounts_):
-        """Write changes of pairs as `feasible_changes` does; return their number."""
+        """Write score changes of outcomes of pairs, and return their number.
+
+        The format is that of `feasible_changes`.
+        """
         cdef Py_ssize_t* pairs = intps(pairs_)
         cdef int32_t* labels[2]
         cdef double* amounts = doubles(amounts_)
@@ -260,13 +264,13 @@ cdef class JointPoint:
                     for side in range(2):
                         labels[side][n_changes] = self.state._outcomes[f].ends[
                             side].labels.label[self.place[side][k]]
-                    # weights change by C (e_truth - q)
+                    # the weights contain -C q_f (10), hence the minus sign
                     amounts[n_changes] = -C * (self.mass[k] - self.before[k])
                     n_changes += 1
         return n_changes
 
     def move_weights(self, double sign):
-        """Add the changes of variables, times sign, to the weights."""
+        """Add the weight changes from the new marginals of variables, times `sign`."""
         cdef Py_ssize_t i, v, k
         cdef ActiveLabels* labels
         cdef double scale

@@ -59,14 +59,16 @@ cdef class LabelVisits(LabelSteps):
     cdef readonly double alpha
     cdef public double gap, ignore
     cdef public int64_t calls
-    # q, of shape (n_examples, n_labels)
+    # q of each label in each example, (n_examples, n_labels)
     cdef double* _q
+    # open pairs of each example, (n_examples,)
     cdef OpenPairs* _open_pairs
     cdef tuple _arrays
 
-    # for the example that is visited: C_i; scores of labels; 2 z; the place of each
-    # label in the list of local labels, or -1
+    # C_i of the visited example
     cdef double _C
+    # for each label of the visited example: its score including the loss, 2 z, and its
+    # place in the list of local labels, or -1
     cdef double* _unary
     cdef int32_t* _states
     cdef int32_t* _place
@@ -111,7 +113,7 @@ cdef class LabelVisits(LabelSteps):
                 self._visit_alone(order[k])
 
     def visit(self, order_):
-        """Visit examples in the given order."""
+        """Improve the dual in q and s of each example, in the given order."""
         cdef const Py_ssize_t* order = const_intps(order_)
         cdef Py_ssize_t k, n = len(order_)
         with nogil:
@@ -144,8 +146,8 @@ cdef class LabelVisits(LabelSteps):
         self._label_curvature = self._C * self.model.label_norm(i)
         if self._label_curvature < least:
             self._label_curvature = least
-        # the derivative of a pair's score along s: one scaling for the weight, which
-        # changes with s, and another one for the feature
+        # minus the derivative of a pair's score along its s: one scaling for the
+        # weight, which changes with s, and another one for the feature
         self._pair_curvature = self._C * self.model.scaling * self.model.scaling
         self._score(i, self._unary)
         self.calls += 1
@@ -183,7 +185,7 @@ cdef class LabelVisits(LabelSteps):
     # ---- the labels of an example that may move ----
 
     cdef int _gather_local(self, Py_ssize_t i) except -1 nogil:
-        """List the labels that may move or are on, and link the pairs among them."""
+        """List labels of an example that may move or are on, and link their pairs."""
         cdef Py_ssize_t label, n = 0, k
         cdef double q, target
         cdef const double* probabilities = self._q + i * self.model.n_labels

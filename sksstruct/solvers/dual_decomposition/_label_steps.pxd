@@ -2,11 +2,12 @@ from libc.stdint cimport int32_t
 
 
 cdef struct Local:
-    # a label that may move or has q > 0: number; q; the target z; the derivative of the
-    # dual along q, without the label's pairs; q before the steps
+    # A label that may move or has q > 0. `target` is the z of the label, `before` its q
+    # before the steps of the visit, and `gain` the derivative of the dual along q,
+    # without the pairs of the label.
     int32_t label
     double q, target, gain, before
-    # range of its links; empty for labels that do not move
+    # the label has the links first to last - 1; none if it does not move
     Py_ssize_t first, last
 
 
@@ -19,17 +20,19 @@ cdef struct Link:
 
 
 cdef class LabelSteps:
-    # curvature along q of a label and along s of a pair
+    # minus the second derivative of the dual along q of a label, and along s of a pair
     cdef double _label_curvature, _pair_curvature
-    # local labels, and the links of their pairs
+    # local labels of the visited example, and the links of their pairs
     cdef Local* _local
     cdef Link* _links
     cdef Py_ssize_t _n, _n_links, _local_capacity, _link_capacity
-    # Scratch that the subclass owns. For each local label: the direction of a step, and
-    # whether the label waits for a group. Lists of local labels: all that may move, all
-    # with q different from z, and the group that a step moves.
+    # The subclass sets the pointers below, and keeps their memory alive.
+    # for each local label: the change of q per unit of step size, and whether the label
+    # has q different from z and is not yet in a group
     cdef double* _direction
     cdef unsigned char* _waits
+    # lists of local labels: the labels that may move, the labels with q different from
+    # z, and the labels that a step moves together
     cdef int32_t* _moving
     cdef int32_t* _drawn
     cdef int32_t* _group
@@ -47,5 +50,5 @@ cdef class LabelSteps:
 
 
 cdef inline bint is_open(double q) noexcept nogil:
-    """Whether a label has 0 < q < 1."""
+    """Return whether 0 < q < 1."""
     return 0.0 < q < 1.0

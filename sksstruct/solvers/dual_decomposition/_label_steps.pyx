@@ -17,17 +17,17 @@ from libc.stdlib cimport free
 
 from sksstruct.inference.cuts._reduced_roof cimport together
 
-# Largest number of iterations of a line search, which ends at the left end of its
-# interval: a step that improves the dual, however early the search stops.
+# Largest number of iterations of a line search. The step is the left end of the last
+# interval: it improves the dual, however early the search stops.
 cdef int MOST_STEPS = 12
-# The search ends once the derivative is this fraction of the initial derivative.
+# A line search ends once the derivative is at most this fraction of its value at t = 0.
 cdef double SMALL = 1e-2
 # Probabilities this close to 0 or 1 are set to 0 or 1.
 cdef double ZERO = 1e-12
 
 
 cdef class LabelSteps:
-    """Local labels, their links, and steps along lines."""
+    """Local labels and links of an example, and steps that improve its dual."""
 
     def __dealloc__(self):
         free(self._local)
@@ -132,8 +132,8 @@ cdef class LabelSteps:
             if at_t < 0.0:
                 high, at_high = t, at_t
                 continue
-            # the search stops early: a shorter step improves the dual, too, and slopes
-            # take time
+            # the search stops before the maximum: a shorter step improves the dual,
+            # too, and each slope takes time to compute
             low, slope = t, at_t
             if slope <= SMALL * first or t == high:
                 break
@@ -144,7 +144,10 @@ cdef class LabelSteps:
 
     cdef double _slope_alone(self, Py_ssize_t label, double d, double t,
                              double* curvature) noexcept nogil:
-        """Return the derivative of psi along one label; write its rate of decrease."""
+        """Return the derivative of psi at t, for a step of one label.
+
+        Minus the second derivative is written to `curvature`.
+        """
         cdef Local* item = &self._local[label]
         cdef Link* link
         cdef Py_ssize_t j
@@ -155,14 +158,14 @@ cdef class LabelSteps:
             link = &self._links[j]
             p = self._local[link.other].q
             if p == 1.0:
-                # s equals q
+                # the other label is on, so that s equals q
                 total += link.score - b * (q - link.both)
                 fall += b
             elif p > 0.0:
                 peak = link.both + link.score / b
-                # without bounds, the best s is `peak`; above its upper bound s =
-                # q, and below its lower bound s = q + p - 1; in between, s does not
-                # depend on q
+                # Without bounds, the best s is `peak`. If `peak` is above the upper
+                # bound of s, s = q; if below the lower bound, s = q + p - 1. Between
+                # the bounds, s does not depend on q.
                 if (q < p or (q == p and d < 0.0)) and peak >= q:
                     total += link.score - b * (q - link.both)
                     fall += b
@@ -174,7 +177,7 @@ cdef class LabelSteps:
         return d * total
 
     cdef void _search(self, Py_ssize_t size) noexcept nogil:
-        """Move the group along its direction to the maximum, if this is a gain."""
+        """Move the group along its direction to the maximum of psi, if psi rises."""
         cdef double low = 0.0, high = INFINITY, at_low, at_high, t, slope, first, d
         cdef Py_ssize_t k
         cdef Local* item
@@ -210,7 +213,7 @@ cdef class LabelSteps:
         self._move(size, low)
 
     cdef double _slope(self, Py_ssize_t size, double t) noexcept nogil:
-        """Return the right-hand derivative of psi at t."""
+        """Return the right-hand derivative of psi at t, for a step of the group."""
         cdef Py_ssize_t k, j
         cdef double total = 0.0, d, e, q, p, low, high, peak, b = self._pair_curvature
         cdef Local* item
@@ -245,7 +248,7 @@ cdef class LabelSteps:
         return total
 
     cdef void _move(self, Py_ssize_t size, double t) noexcept nogil:
-        """Move along the direction of the group, and update every s."""
+        """Move the group by t along its direction, and update s of its pairs."""
         cdef Py_ssize_t k, j
         cdef double q, p, low, high, best
         cdef Local* item

@@ -16,15 +16,15 @@ from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
 
 def scaled_multipliers(GDMMState state):
-    """Return lambda of the labels that were active at some time.
+    """Return the multipliers lambda of active labels, at all ends of pairs and cliques.
 
     All other labels have lambda = 0.
 
     Returns
     -------
     first : ndarray of shape (2 * n_pairs + 1,), intp
-        Where the entries of each end begin; the ends are the first and the second end
-        of each pair in turn.
+        Where the entries of each end begin in `labels` and `values`; the ends are the
+        first and the second end of each pair in turn.
     labels : ndarray of shape (n,), int32
         Labels of the variable at each end.
     values : ndarray of shape (n,)
@@ -55,5 +55,8 @@ def scaled_multipliers(GDMMState state):
 
 
 cdef inline Py_ssize_t known_labels(const PairEnd* end) noexcept nogil:
-    """Count the labels with a stored multiplier; newer labels have lambda = 0."""
+    """Return the number of labels with a stored multiplier at an end of a pair.
+
+    Labels that were activated later have lambda = 0.
+    """
     return end.capacity if end.capacity < end.labels.size else end.labels.size

@@ -1,5 +1,6 @@
 cdef struct PairPoint:
-    # probabilities a and b of either label being on, and s of both being on
+    # probability a that the first label is on, b that the second label is on, and s
+    # that both labels are on
     double first, second
     double both
 

@@ -1,13 +1,13 @@
 """The block problem of two binary labels and their pair.
 
-Let a and b (`first` and `second` below) be the probabilities of either label being on,
-and s (`both`) the probability of both being on. As a function of (a, b, s), the
-augmented Lagrangian (12) of Yen et al. (2016) is, up to a constant,
+Let a (`first` below) be the probability that the first label is on, b (`second`) that
+the second label is on, and s (`both`) that both labels are on. As a function of
+(a, b, s), the augmented Lagrangian (12) of Yen et al. (2016) is, up to a constant,
 
     curvature/2 (s - s_0)^2 - score (s - s_0) + rho (a - c_a)^2 + rho (b - c_b)^2
     s <= a, b,  a + b <= 1 + s,  0 <= s <= 1
 
-with the score at the present s_0, and centers c_a and c_b: q of the label minus
+with the score at the present s_0. The centers c_a and c_b are q of the label minus
 lambda / (2 rho), in the notation of `_binary_blocks.pyx`. The best a and b for given s
 have closed forms; the derivative along s is piecewise linear and increasing, and its
 root is found by false position.
@@ -15,13 +15,13 @@ root is found by false position.
 
 from libc.math cimport fabs
 
-# Largest number of steps of false position: rounding errors may prevent that one of the
-# two rules below ends the search.
+# Largest number of steps of false position: with rounding errors, the search may never
+# meet one of the two conditions below.
 cdef int MOST_STEPS = 60
-# A derivative below this fraction of |score| + rho counts as zero, as its sign depends
-# on rounding errors.
+# A derivative along s counts as zero if its absolute value is below this fraction of
+# |score| + rho, as rounding errors then decide its sign.
 cdef double ZERO = 1e-14
-# The search also ends once the interval is shorter than this.
+# The search also ends once the interval that contains the best s is shorter than this.
 cdef double SHORTEST = 1e-15
 
 
@@ -32,7 +32,7 @@ cdef inline double clip(double value, double low, double high) noexcept nogil:
 
 cdef inline bint best_marginals(double both, double center_first, double center_second,
                                 double* first, double* second) noexcept nogil:
-    """Write the best a and b for an s; return whether a + b <= 1 + s is active."""
+    """Write the best a and b for given s; return whether a + b <= 1 + s is active."""
     first[0] = clip(center_first, both, 1.0)
     second[0] = clip(center_second, both, 1.0)
     if first[0] + second[0] <= 1.0 + both:
@@ -48,12 +48,12 @@ cdef inline double slope(double both, double center_first, double center_second,
     """Return the derivative along s of the quadratic terms at the best a and b."""
     cdef double first, second
     if not best_marginals(both, center_first, center_second, &first, &second):
-        # a marginal above s does not depend on s; a marginal equal to s moves with it
+        # a best marginal above s does not depend on s; one that equals s changes as s
         return 2.0 * rho * (
             (both - center_first if center_first < both else 0.0)
             + (both - center_second if center_second < both else 0.0))
-    # on the line a + b = 1 + s, a = s implies b = 1, and a = 1 implies b = s; otherwise
-    # a and b move by half of the change of s
+    # On the line a + b = 1 + s, a = s implies b = 1, and a = 1 implies b = s. Otherwise
+    # both a and b change by half of the change of s.
     if first <= both:
         return 2.0 * rho * (both - center_first)
     if first >= 1.0:
@@ -78,7 +78,7 @@ cdef inline double block_gain(double score, double center_first, double center_s
 cdef double step_pair(double score, double curvature, double center_first,
                       double center_second, double rho,
                       PairPoint* point) noexcept nogil:
-    """Move a point to the minimum; return the `block_gain` before the move."""
+    """Move (a, b, s) to the minimum of (12); return `block_gain` before the move."""
     cdef double low = 0.0, high = 1.0, both = 0.0, old = point.both
     cdef double gain = block_gain(score, center_first, center_second, rho, point)
     cdef double at_low, at_high, derivative

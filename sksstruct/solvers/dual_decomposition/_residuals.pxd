@@ -8,11 +8,12 @@ from sksstruct.solvers.dual_decomposition._active_sets cimport (
 
 
 cdef struct Residuals:
-    # sums of the squares and of the absolute values of the entries of M_vf q_f - q_v,
-    # over pairs f, their variables v and labels
+    # sums of the squares and of the absolute values of the entries of the residuals
+    # M_vf q_f - q_v, over pairs and cliques f, their variables v and labels
     double square
     double distance
-    # sums of the squares of q_v and of u_vf, to which the residuals are compared
+    # sums of the squares of the entries of q_v and of u_vf over the same f, v and
+    # labels: residuals are reported relative to the roots of these sums
     double size
     double multipliers
 
@@ -33,13 +34,14 @@ cdef inline double relative_norm(double square, double whole) noexcept nogil:
 
 cdef inline void move_multipliers(PairEnd* end, double eta,
                                   Residuals* sums) noexcept nogil:
-    """Update u += eta (M q_f - q_v) at one end of a pair (13)."""
+    """Update u += eta (M q_f - q_v) at one end of a pair, (13) of Yen et al. (2016)."""
     cdef ActiveLabels* labels = end.labels
     cdef Py_ssize_t k
     cdef double residual
     for k in range(labels.size):
         residual = end.marginal[k] - labels.q[k]
         end.u[k] += eta * residual
-        # `total` holds the sum over pairs, so that a label's gain needs no loop
+        # `total` sums M q_f + u over the pairs of the variable: with it, the gain of a
+        # label needs no loop over pairs
         labels.total[k] += eta * residual
         add_residual(sums, residual, labels.q[k], end.u[k])

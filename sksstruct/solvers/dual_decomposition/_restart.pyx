@@ -76,7 +76,7 @@ def read_outcomes(GDMMState state, counts_, left_, right_, q_, multipliers_):
 
 def write_state(GDMMState state, counts_, labels_, first_, q_, outcome_counts_, left_,
                 right_, outcome_q_, multipliers_):
-    """Set distributions and multipliers, and add the weights (10) of the q.
+    """Set the distributions and multipliers, and add w(q) (10) to the model's weights.
 
     `first_` has the offsets of the labels of each variable in `labels_`.
     """
@@ -95,8 +95,8 @@ def write_state(GDMMState state, counts_, labels_, first_, q_, outcome_counts_, 
         for variable in range(state.model.n_variables):
             restore_labels(
                 state, variable, counts[variable], label, q, first[variable])
-            # Algorithm 3 visits active factors only: factors whose q differs from the q
-            # of a new state
+            # Algorithm 3 visits active factors only. A factor is active if its q is not
+            # that of a new state.
             state._active_factors[variable] = state._labels[variable].q[0] < 1.0
         for pair in range(state.model.n_pairs):
             restore_outcomes(state, pair, outcome_counts[pair], label, first, places,
@@ -118,7 +118,7 @@ def write_state(GDMMState state, counts_, labels_, first_, q_, outcome_counts_, 
 cdef int restore_labels(GDMMState state, Py_ssize_t variable, Py_ssize_t count,
                         const int32_t* label, const double* q,
                         Py_ssize_t n) except -1 nogil:
-    """Set q_v; the observed label stays at place 0."""
+    """Set q_v of a variable; its observed label stays at place 0."""
     cdef ActiveLabels* labels = &state._labels[variable]
     cdef Py_ssize_t k
     cdef int32_t place
@@ -133,7 +133,7 @@ cdef int restore_outcomes(GDMMState state, Py_ssize_t pair, Py_ssize_t count,
                           const int32_t* label, const Py_ssize_t* first,
                           const int32_t** places, const double* outcome_q,
                           Py_ssize_t m) except -1 nogil:
-    """Set q_f and its marginals; the observed outcome stays at place 0."""
+    """Set q_f of a pair and its marginals; the observed outcome stays at place 0."""
     cdef ActiveOutcomes* outcomes = &state._outcomes[pair]
     cdef const int32_t* ends = &state.model._pairs[pair, 0]
     cdef PairEnd* end
@@ -237,7 +237,7 @@ def read_cliques(CliqueGDMMState state, entries_, q_):
 
 
 def write_cliques(CliqueGDMMState state, first_, counts_, entries_, q_):
-    """Set the distributions of cliques, and add the weights (10) of the q.
+    """Set the distributions of cliques, and add their part of w(q) (10) to the weights.
 
     The cliques of example i begin at first_[i].
     """
@@ -256,7 +256,7 @@ def write_cliques(CliqueGDMMState state, first_, counts_, entries_, q_):
 cdef int restore_clique(CliqueGDMMState state, Py_ssize_t clique,
                         Py_ssize_t size, const Py_ssize_t* entries, const double* q,
                         double C) except -1:
-    """Set q_f and its marginals, and add to the weights.
+    """Set q_f of a clique and its marginals, and add C (e_truth - q_f) to its weights.
 
     The observed outcome stays at place 0.
     """
@@ -280,7 +280,7 @@ cdef int restore_clique(CliqueGDMMState state, Py_ssize_t clique,
             outcomes.marginal[j * state.cliques.n_labels + label] += q[n]
             state._labels[node].total[
                 place_of(label, state.model._y_true[node])] += q[n]
-    # weights change by C (e_truth - q_f) (10)
+    # by (10), the weights of the clique contain C (e_truth - q_f)
     for k in range(outcomes.size):
         table[outcomes.entry[k]] += (
             C * state.cliques._factor[clique] * ((k == 0) - outcomes.q[k]))

@@ -9,22 +9,24 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct Scratch:
-    # Arrays of one visit, with an entry for each active outcome of a pair or label of a
-    # variable, and two spare entries: a visit may activate one more outcome or label.
+    # Workspace of one visit. Each array has an entry for each active label of the
+    # visited variable, or for each active outcome of the visited pair or clique, and
+    # spare entries, as a visit may activate one more label or outcome.
     Py_ssize_t capacity
     # the allocation that all arrays below share
     double* memory
-    # gains of the labels of a variable, or scores of the outcomes of a pair without
-    # messages
+    # for a variable, the gains of its labels; for a pair or a clique, the scores of its
+    # outcomes without messages
     double* score
-    # |phi_f|^2 of a pair's outcomes
+    # |phi_f|^2 of each outcome of a pair
     double* norm
-    # q + gain / Q, the point to project
+    # q + gain / Q: the point that is projected onto the simplex
     double* target
-    # q before the visit, and its change
+    # q before the visit
     double* previous
+    # change of q, or the change of weights that the change of q causes
     double* change
-    # messages -rho m_vf to the labels at the pair's two ends
+    # messages -rho m_vf to each active label at the two ends of a pair
     double* message[2]
 
 
@@ -33,18 +35,18 @@ cdef class GDMMState:
     cdef readonly double alpha, rho, infeasibility, primal_residual, dual_residual
     cdef readonly int64_t calls
     cdef public double ignore
-    # an entry for each variable
+    # active labels of each variable, and active outcomes of each pair
     cdef ActiveLabels* _labels
-    # an entry for each pair
     cdef ActiveOutcomes* _outcomes
     cdef Scratch _scratch
     cdef Arena _arena
     cdef readonly double block_gap, residual_square
-    # sum over variables v of the degree of v (pairs and cliques) times |change of
-    # q_v|^2, where the change is that of the last step in the last pass
+    # Sum of degree(v) |change of q_v|^2 over variables v in the last pass, where
+    # degree(v) counts the pairs and cliques of v. If a visit makes several steps, only
+    # the change of its last step counts.
     cdef double _square_moved
-    # flags of variables, then of pairs, then of cliques: whether the factor is in A_i
-    # of Algorithm 3
+    # for each variable, then each pair, then each clique: whether the factor is in the
+    # set A_i of factors that Algorithm 3 visits
     cdef char* _active_factors
     # whether visits call the oracles, which find inactive outcomes
     cdef bint _ask_oracles
@@ -98,9 +100,11 @@ cdef inline double pair_gain(const Scratch* scratch, const ActiveOutcomes* outco
 cdef inline double progress_of(double gain, double curvature) noexcept nogil:
     """Return the progress (18) of moving probability from the observed outcome.
 
-    `gain` is the gain of the best outcome minus that of the observed outcome.
+    The probability moves to the best outcome. `gain` is the gain of the best outcome
+    minus that of the observed outcome, and `curvature` is Q.
     """
-    # along d = step (e_y - e_truth) the gain is step gain - Q/2 |d|^2, |d|^2 = 2 step^2
+    # The change d = step (e_y - e_truth) with |d|^2 = 2 step^2 lowers the objective by
+    # step * gain - Q/2 |d|^2, which is largest at this step.
     cdef double step = gain / (2.0 * curvature)
     # a step of 1 moves all of the probability
     step = 1.0 if step > 1.0 else step

@@ -52,20 +52,20 @@ from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._memory cimport resize
 
 # Largest number of projections in a visit of a pair. A projection does not reach the
-# minimum, as Q is an upper bound of the curvature; the messages change soon, so that
-# the exact minimum is not needed.
+# minimum over q_f, as Q is an upper bound of the curvature. The exact minimum is not
+# needed, as later visits of other factors change the messages.
 cdef int INNER_STEPS = 4
-# Projections of a visit end once no probability changes by more than this.
+# A visit of a pair ends once a projection changes no probability by more than this.
 cdef double LEAST_CHANGE = 1e-3
 # Least curvature of a variable, in units of C_i: a variable without features and pairs
 # has no curvature, and all of its probability moves to the best label.
 cdef double LEAST_CURVATURE = 1e-9
-# Number of arrays in the scratch.
+# Number of arrays in `Scratch`.
 cdef int N_ARRAYS = 7
 
 
 cdef class GDMMState:
-    """State of GDMM on a model of factors.
+    """Distributions and multipliers of GDMM on a model of factors, and its passes.
 
     Parameters
     ----------
@@ -79,7 +79,8 @@ cdef class GDMMState:
     Attributes
     ----------
     ignore : float
-        Outcomes that would gain less than this share of the loss stay inactive.
+        An outcome stays inactive unless its gain exceeds the gain at which its q would
+        become positive by more than this fraction of the cost of a wrong label.
     block_gap : float
         Gain of the best outcome of a factor minus the mean gain under its distribution,
         weighted by p_i / alpha and summed over the visits of the last pass. Zero at the
@@ -115,8 +116,8 @@ cdef class GDMMState:
         memset(self._active_factors, 0, n_factors + 1)
         # `_reserve` enlarges the scratch later for larger factors
         self._reserve(16)
-        # variables come first: `total` counts the pairs of a variable, and pairs point
-        # to variables
+        # degrees are counted first, as `start_variable` sets `total` to the degree;
+        # pairs are started last, as they point to the labels of variables
         for pair in range(m):
             for side in range(2):
                 self._labels[model._pairs[pair, side]].degree += 1
@@ -154,12 +155,12 @@ cdef class GDMMState:
     def visit(self, const Py_ssize_t[::1] order, const double[::1] parts, bint linear,
               bint greedy=False, *, bint oracles=True, Py_ssize_t inner_steps=0,
               double eta=1.0):
-        """Make one pass over examples in a given order: Algorithm 4, or 3.
+        """Make one pass over examples by Algorithm 4, or by Algorithm 3 if `greedy`.
 
         Parameters
         ----------
         order : ndarray of shape (n,), intp
-            Examples.
+            The examples in the order in which they are visited.
         parts : ndarray of shape (n_variables,)
             The part of the labels that the oracle of each variable reads, as a number
             in [0, 1); negative numbers stand for all labels.
@@ -183,7 +184,7 @@ cdef class GDMMState:
         self._ask_oracles = oracles
         self._square_moved = self.block_gap = 0.0
         with nogil:
-            # all factors of an example are visited in a row, as they exchange messages
+            # the factors of an example are visited together, as they exchange messages
             for k in range(order.shape[0]):
                 if clock.late():
                     break
@@ -208,7 +209,10 @@ cdef class GDMMState:
     cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
                             bint linear, Py_ssize_t inner_steps,
                             double eta) except -1 nogil:
-        """Take several steps for each factor of an example; the first calls oracles."""
+        """Visit each factor of an example, and again `inner_steps` times.
+
+        Only the first visits may call oracles.
+        """
         cdef Py_ssize_t variable, pair, step
         cdef bint ask_oracles = self._ask_oracles
         cdef double square_moved_before = self._square_moved
@@ -232,20 +236,21 @@ cdef class GDMMState:
 
     cdef int _visit_cliques(self, Py_ssize_t i, double C,
                             bint greedy) except -1 nogil:
-        """Visit larger factors of an example, for subclasses that have such factors."""
+        """Visit the cliques of an example; this class has none, a subclass has."""
         return 0
 
     cdef Py_ssize_t _best_clique(self, Py_ssize_t i, double C,
                                  double* most_progress) except -2 nogil:
-        """Return the larger factor of more progress than `most_progress`, or -1.
+        """Return the inactive clique with the most progress above `most_progress`.
 
-        The progress of this factor is written to `most_progress`.
+        Its progress is written to `most_progress`. Returns -1 if there is no such
+        clique.
         """
         return -1
 
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
                          bint linear) except -1 nogil:
-        """Add to A_i the factor that would make the most progress (18)."""
+        """Add the inactive factor with the most progress (18) to A_i of an example."""
         cdef Py_ssize_t n = self.model.n_variables, variable, pair, best = -1, clique
         # no factor is added if none makes progress
         cdef double progress, most_progress = 0.0
@@ -271,18 +276,18 @@ cdef class GDMMState:
 
     cdef double _variable_curvature(self, Py_ssize_t variable,
                                     double C) noexcept nogil:
-        """Return Q of a variable, which does not depend on its active labels."""
+        """Return the curvature Q of a variable, which all of its labels share."""
         cdef double least = LEAST_CURVATURE * C
         cdef double curvature = (C * self.model.label_norm(variable)
                                  + self.rho * self._labels[variable].degree)
         return curvature if curvature > least else least
 
     cdef int _variable_gains(self, Py_ssize_t variable, double* gain) except -1 nogil:
-        """Write the gains of the active labels of a variable."""
+        """Write the gains of the active labels of a variable to `gain`."""
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef Py_ssize_t k
-        # Between oracle calls, scores of labels with q = 0 may be outdated: most of
-        # these labels keep q = 0 whatever their score is.
+        # In visits without oracle calls, stored scores of labels with q = 0 are used,
+        # although they may be outdated: most of these labels keep q = 0 anyway.
         for k in range(labels.size):
             if self._ask_oracles or labels.q[k] > 0.0 or isnan(labels.score[k]):
                 self.model.label_scores(variable, 1, &labels.label[k], &labels.score[k])
@@ -290,14 +295,14 @@ cdef class GDMMState:
             # scores of the model do not include the loss
             if labels.label[k] != self.model._y_true[variable]:
                 gain[k] += self.model._cost[variable]
-            # `total` sums M q_f + u over pairs and cliques, whose messages also have
-            # -q_v
+            # `total` sums M q_f + u over pairs and cliques; each of their messages also
+            # contains -q_v
             gain[k] += self.rho * (labels.total[k] - labels.degree * labels.q[k])
         return 0
 
     cdef double _variable_progress(self, Py_ssize_t variable, double C,
                                    double part) except -1.0 nogil:
-        """Estimate the progress (18) that a visit of a variable would make."""
+        """Estimate how far a visit of a variable would lower the objective (18)."""
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef Py_ssize_t k
         cdef double best
@@ -353,7 +358,10 @@ cdef class GDMMState:
 
     cdef int _visit_variable(self, Py_ssize_t variable, double C,
                              double part) except -1 nogil:
-        """Solve (25) for a variable, after activating at most one label."""
+        """Minimize the augmented Lagrangian over q_v of a variable, problem (25).
+
+        At most one label is activated before.
+        """
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef double* target
         cdef double* change
@@ -369,7 +377,8 @@ cdef class GDMMState:
             # the residual M q_f - q_v of each pair of the variable changes by
             # -change_of_q
             self._square_moved += labels.degree * (change_of_q * change_of_q)
-            # the weights of label k contain -C q[k] times its features, by (10)
+            # by (10), the weights of label k contain -C q[k] times the features of the
+            # variable
             change[k] = -C * change_of_q
             labels.q[k] = q
         self.model.add_labels(variable, labels.size, labels.label, change)
@@ -378,7 +387,7 @@ cdef class GDMMState:
     # ---- pairs ----
 
     cdef int _load_pair(self, Py_ssize_t pair) except -1 nogil:
-        """Load a pair into the scratch: messages, scores and norms.
+        """Write the messages, scores and squared norms of a pair to the scratch.
 
         The scratch has space for one more outcome, and one more label at each end.
         """
@@ -422,13 +431,14 @@ cdef class GDMMState:
 
     cdef int _activate_pair(self, Py_ssize_t pair,
                             const Outcome* outcome) except -1 nogil:
-        """Activate an outcome and its labels; return whether it was inactive."""
+        """Activate an outcome and its labels; return whether this outcome was new."""
         cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef ActiveLabels* first = outcomes.ends[0].labels
         cdef ActiveLabels* second = outcomes.ends[1].labels
         cdef Py_ssize_t entry = self.model.entry(
             pair, outcome.labels[0], outcome.labels[1])
-        # rounding may let the oracle return an active outcome with a larger gain
+        # by rounding, the oracle may compute a gain above the floor for an outcome that
+        # is active already
         if is_active(outcomes, entry):
             return 0
         # messages to labels that are new to the variables are zero
@@ -442,7 +452,7 @@ cdef class GDMMState:
 
     cdef double _pair_curvature(self, const ActiveOutcomes* outcomes,
                                 double C) noexcept nogil:
-        """Return Q of the active outcomes of the loaded pair."""
+        """Return Q, a bound of the curvature over the loaded pair's active outcomes."""
         cdef double norm = 0.0
         cdef Py_ssize_t k
         for k in range(outcomes.size):
@@ -451,13 +461,13 @@ cdef class GDMMState:
 
     cdef double _pair_progress(self, Py_ssize_t pair, double C,
                                bint linear) except -1.0 nogil:
-        """Estimate the progress (18) that a visit of a pair would make."""
+        """Estimate how far a visit of a pair would lower the objective (18)."""
         cdef Outcome outcome
         cdef double observed
         self._load_pair(pair)
         # a pair that was never visited has q = 1 for its observed outcome
         observed = pair_gain(&self._scratch, &self._outcomes[pair], 0)
-        # the value remains if the oracle finds no better outcome
+        # `outcome.value` stays the same if the oracle finds no better outcome
         outcome.value = observed
         self._find_pair(pair, linear, observed, &outcome)
         # two outcomes that share no label have an overlap of two
@@ -491,8 +501,8 @@ cdef class GDMMState:
         if (self._ask_oracles and self._find_pair(pair, linear, floor, &outcome)
                 and self._activate_pair(pair, &outcome)):
             best = outcome.value if outcome.value > best else best
-            # inner steps change the messages, so that the score without messages is
-            # needed, not the oracle's value
+            # the projections of this visit change the messages: gains are computed from
+            # the score without messages, which `outcome.value` is not
             self.model.pair_scores(pair, 1, &outcomes.entry[n], &scratch.score[n],
                                    &scratch.norm[n])
             curvature = self._pair_curvature(outcomes, C)
@@ -513,14 +523,17 @@ cdef class GDMMState:
             for k in range(outcomes.size):
                 end.marginal[end.place[k]] += change[k]
                 end.labels.total[end.place[k]] += change[k]
-        # weights change by C (e_truth - q) (10)
+        # by (10), the weights contain -C q_f times the features of the outcomes
         for k in range(outcomes.size):
             change[k] *= -C
         return self.model.add_pairs(pair, outcomes.size, outcomes.entry, change)
 
     cdef int _visit_pair(self, Py_ssize_t pair, double C,
                          bint linear) except -1 nogil:
-        """Take steps towards (25) for a pair, after calling its oracle."""
+        """Call the oracle of a pair, and lower the augmented Lagrangian over q_f (25).
+
+        At most INNER_STEPS projections are made.
+        """
         cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef double* previous
         cdef double curvature, largest
@@ -546,7 +559,7 @@ cdef class GDMMState:
         Parameters
         ----------
         eta : float
-            Step in units of rho.
+            Step size of the multipliers, in units of rho.
         """
         cdef Py_ssize_t i
         cdef Residuals sums
@@ -555,14 +568,14 @@ cdef class GDMMState:
             for i in range(self.model.n_examples):
                 self._move_multipliers(i, eta, &sums)
         self.residual_square = sums.square
-        # the total variation distance is half of the 1-norm, averaged over all ends
+        # the total variation distance at an end is half of the 1-norm of the residual
         self.infeasibility = sums.distance / (2 * max(self._n_ends, 1))
         self.primal_residual = relative_norm(sums.square, sums.size)
         self.dual_residual = relative_norm(self._square_moved, sums.multipliers)
 
     cdef int _move_multipliers(self, Py_ssize_t i, double eta,
                                Residuals* sums) except -1 nogil:
-        """Update the multipliers of one example, and add the residuals to the sums."""
+        """Update the multipliers of one example, and add its residuals to `sums`."""
         cdef Py_ssize_t pair
         cdef int side
         for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
@@ -600,7 +613,7 @@ cdef class GDMMState:
 
 cdef inline double write_step(Scratch* scratch, const ActiveOutcomes* outcomes,
                               double curvature) noexcept nogil:
-    """Write the change of q_f by a projection; return its largest absolute entry."""
+    """Write the change of q_f by one projection; return the largest absolute change."""
     cdef Py_ssize_t n = outcomes.size, k
     cdef double threshold, q, largest = 0.0
     for k in range(n):
@@ -617,7 +630,7 @@ cdef inline double write_step(Scratch* scratch, const ActiveOutcomes* outcomes,
 
 cdef inline void apply_step(Scratch* scratch, ActiveOutcomes* outcomes, double C,
                             double rho) noexcept nogil:
-    """Change q_f, and update scores and messages accordingly."""
+    """Add `scratch.change` to q_f, and update the scores and messages of the pair."""
     cdef Py_ssize_t k
     cdef double change
     # w and the marginals are updated once, at the end of the visit

@@ -98,7 +98,7 @@ class BCARun:
     Parameters
     ----------
     solver : BCA
-        Its parameters are read.
+        The solver whose parameters the run uses.
     model : BinaryFactorModel
         The model bound to its training data; its weights are overwritten.
     alpha : float

@@ -18,8 +18,8 @@ class BinaryGDMMState(BinaryVisits):
     Attributes
     ----------
     ignore : float
-        Gains below this do not move a label, and scores below this do not activate a
-        pair.
+        A label at its observed value moves only if its gain exceeds this value. A pair
+        becomes active by its score only if the absolute score exceeds this value.
     block_gap, primal_residual, dual_residual : float
         See `GDMMState`.
     infeasibility : float
@@ -47,7 +47,7 @@ class BinaryGDMMState(BinaryVisits):
             np.zeros((3, n_labels), dtype=np.int32),
             np.zeros(model.n_pairs, dtype=np.int32),
         )
-        # the kernel sets the probabilities to the observed labels
+        # `BinaryBlocks.__init__` has set the probabilities to the observed labels
         self._observed = self._probabilities.copy()
 
     def begin_pairs(self):
@@ -64,7 +64,7 @@ class BinaryGDMMState(BinaryVisits):
         Parameters
         ----------
         order : ndarray of shape (n,), intp
-            Examples.
+            The examples in the order in which they are visited.
         parts : ndarray of shape (n_examples,)
             The part of the labels that each visit scores, as a number in [0, 1).
         n_parts : int

@@ -7,10 +7,10 @@ from sksstruct.solvers.dual_decomposition._restart import sizes
 
 
 def joint_value(state):
-    """Return the dual value of the point, a lower bound of the optimum.
+    """Return the dual value of a mixture of labelings near the iterate of GDMM.
 
-    The weights of the model change during the computation, and are restored up to
-    rounding errors.
+    It is a lower bound of the optimum. The weights of the model change during the
+    computation, and are restored up to rounding errors.
     """
     n, m = state.model.n_variables, state.model.n_pairs
     n_labels, n_outcomes, n_ends = sizes(state)

@@ -40,16 +40,16 @@ from sksstruct.solvers.dual_decomposition.restart import (
 )
 from sksstruct.utils._param_validation import Count, NonNegativeInt, Positive
 
-# Initial rho, as a multiple of the mean curvature C_i of a pair.
+# Initial rho, as a multiple of the mean curvature of a pair.
 _START = 4.0
 # rho is adapted such that the relative primal residual is this multiple, the balance,
 # of the dual residual.
 _BALANCE = 5.0
-# Initial balance with inner steps or cached passes, which adapt the distributions to
-# larger multipliers.
+# Initial balance with inner steps or cached passes. Their additional steps let the
+# distributions follow larger steps of the multipliers, which a larger rho makes.
 _CACHED_BALANCE = 1.0
-# The balance is reduced if the primal residual falls by less than this factor in a
-# period: rho is then too small for the steps to converge.
+# The balance is reduced if the primal residual at the end of a period is more than this
+# multiple of its value before: rho is then too small for the steps to converge.
 _FALL = 0.95
 # Number of passes in a period.
 _PERIOD = 5
@@ -66,15 +66,15 @@ _LOOPY_START = 3.0
 _LOOPY_BALANCE = 0.5
 # Lower bound of the balance if there are cycles.
 _LOOPY_LEAST_BALANCE = 0.1
-# If there are cycles, the balance is reduced if the primal residual rises by more than
-# this factor in a period.
+# If there are cycles, the balance is reduced if the primal residual at the end of a
+# period is more than this multiple of its value before.
 _LOOPY_RISE = 1.0
-# If there are cycles, the balance, or eta, grows again if the primal residual falls by
-# more than this factor in a period, as rho may have become too large.
+# If there are cycles, the balance, or eta, grows again if the primal residual at the
+# end of a period is less than this multiple of its value before: rho may be too large.
 _LOOPY_FALL = 0.9
 # Factor by which the balance, or eta, grows if there are cycles.
 _LOOPY_GROWTH = 1.25
-# Upper bound up to which the balance grows.
+# Upper bound of the balance if there are cycles.
 _LOOPY_MOST_BALANCE = 1.0
 # With the balance at its lower bound, eta is reduced, down to this fraction of the
 # solver's `eta`.
@@ -83,24 +83,25 @@ _LEAST_ETA = 0.1
 _CHANGE = 1.25
 # Largest factor between rho and its first value.
 _RANGE = 1e4
-# First pass after which the objective may be computed.
+# First pass after which check_every="auto" may compute the objective.
 _FIRST_EVALUATION = 5
-# Outcomes whose gain is less than this fraction of tol times their loss stay inactive:
-# all these outcomes together add only a small fraction of the target to the gap.
+# An outcome whose gain exceeds the gain at which its q becomes positive by less than
+# this fraction of tol times its loss stays inactive. All these outcomes together add
+# only a small fraction of the target to the duality gap.
 _IGNORE = 0.1
-# Outcomes whose gain is less than this multiple of the relative gap times their loss
-# stay inactive, too: far from the optimum, most of these outcomes would soon have q = 0
-# again, but would take time in every visit.
+# An outcome also stays inactive if this excess is less than this multiple of the
+# relative duality gap times its loss. Far from the optimum, most of these outcomes
+# would soon have q = 0 again, but until then visits of the factor would take longer.
 _IGNORE_GAP = 1.0
-# Before the first gap is known, outcomes whose gain is less than this fraction of their
-# loss stay inactive; later the fraction from the gap is at most this value.
+# The excess of gain, as a fraction of the loss, below which outcomes stay inactive
+# before the first duality gap is computed; an upper bound of this fraction later.
 _IGNORE_FIRST = 0.3
-# Binary labels: number of passes without pairs.
+# Binary labels: number of passes without pairs, before the passes with pairs.
 _PASSES_ALONE = 2
 # Binary labels: numbers of passes with pairs after which unneeded pairs are
 # deactivated.
 _DEACTIVATE_AFTER = 5, 10, 20
-# Binary labels: number of pairs with a positive score that a visit activates at most.
+# Binary labels: largest number of pairs with a positive score that a visit activates.
 _NEW_PAIRS = 16
 
 
@@ -123,13 +124,14 @@ class FactorSolver(Solver):
     rho: Positive | Literal["auto"] = "auto"
     check_every: Count | Literal["auto"] = "auto"
 
-    # the published algorithms have no further steps; `GDMM` overrides these with fields
+    # the published algorithms have no further steps; in `GDMM`, these are parameters
     inner_steps = cached_passes = 0
 
     required_oracles = ("factors",)
 
     def layout(self, model: BoundModel) -> Any:
-        # the flat weights are those of the factors, whose layout may be different
+        # the flat weights of this solver are those of the factor model, which may store
+        # weights in another order than the bound model
         return factor_model(model)
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
@@ -190,7 +192,7 @@ class GDMM(FactorSolver):
         For graphs with cliques, use "bcfw" or "bgcd".
     oracle : {"sublinear", "scan"}, default="sublinear"
         How the best outcome of a factor is found. "sublinear" keeps the scores of
-        indicator factors in order, and searches one part of the labels of inner-product
+        indicator factors sorted, and searches one part of the labels of inner-product
         factors at a time; "scan" evaluates every outcome.
     partitions : int or "auto", default="auto"
         Number of parts into which the labels of an inner-product factor are divided.
@@ -210,9 +212,8 @@ class GDMM(FactorSolver):
     inner_steps : int, default=1
         Number of additional steps per visit for each factor of an example, among active
         outcomes. Each step follows an update of the multipliers of the example.
-        `inner_steps`
-        and `cached_passes` are used only with ``update="bcfw"``. With both at zero, the
-        solver is Algorithm 4.
+        `inner_steps` and `cached_passes` are used only with ``update="bcfw"``. With
+        both at zero, the solver is Algorithm 4.
     cached_passes : int or "auto", default="auto"
         Number of passes among active outcomes only, after each pass with oracles.
         "auto" is one. It is zero for graphs with cycles and without cliques, because
@@ -259,7 +260,7 @@ class GDMMRun:
     Parameters
     ----------
     solver : GDMM
-        Its parameters are read.
+        The solver whose parameters the run uses.
     model : FactorModel
         The model bound to its training data; its weights are overwritten.
     alpha : float
@@ -277,7 +278,7 @@ class GDMMRun:
         self.n_jobs = options.n_jobs
         self.rng = check_random_state(options.random_state)
         model.start()
-        # mean curvature of a pair: the mean C_i times the squared norm of the pair's
+        # mean curvature of a pair: mean of C_i times the squared norm of the pair's
         # features
         self.curvature = float(np.mean(model.example_weights)) / alpha
         self.curvature *= model.pair_norm or 1.0
@@ -342,7 +343,7 @@ class GDMMRun:
         return None
 
     def make_state(self):
-        """Divide the labels into parts; return distributions and multipliers."""
+        """Divide the labels of the model into parts, and return the initial state."""
         solver, model = self.solver, self.model
         n_parts = solver.partitions
         if solver.oracle == "scan":
@@ -433,7 +434,10 @@ class GDMMRun:
         return float(np.clip(rho, *rho_range))
 
     def adapt_balance(self, residual, before):
-        """Change the balance of residuals, and eta, by the progress in a period."""
+        """Adapt the balance, and eta, to the change of the primal residual in a period.
+
+        `residual` is the primal residual now, and `before` that one period earlier.
+        """
         most_eta = self.solver.eta
         if residual > (_LOOPY_RISE if self.is_loopy else _FALL) * before:
             if self.balance == self.least_balance:
@@ -482,7 +486,7 @@ class GDMMRun:
         return self.model.maxima(weights, self.n_jobs, messages)
 
     def expected_loss(self):
-        """Return the linear term of the dual."""
+        """Return the expected loss, which is the linear term of the dual value."""
         return expected_loss(self.state)
 
     def feasible_square(self):
@@ -513,15 +517,16 @@ class BinaryGDMMRun(GDMMRun):
         return {}
 
     def make_state(self):
-        """Choose how passes search for pairs; return distributions and multipliers."""
+        """Choose how passes search for pairs, and return the initial state."""
         solver = self.solver
-        # labels are divided only on request: visits of undivided labels score all
+        # labels are divided into parts only if `partitions` is a number; otherwise each
+        # visit scores all labels
         is_divided = solver.oracle != "scan" and solver.partitions != "auto"
         self.n_parts = solver.partitions if is_divided else 1
         # the first passes are without pairs, but at least the last pass has pairs
         self.n_alone = min(_PASSES_ALONE, solver.max_iter - 1)
         state = BinaryGDMMState(self.model, self.alpha, self.first_rho)
-        # this value holds until the first evaluation measures the gap
+        # this threshold is used until the first evaluation computes a duality gap
         state.ignore = _IGNORE * solver.tol
         return state
 

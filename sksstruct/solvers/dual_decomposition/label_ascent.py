@@ -43,7 +43,7 @@ class LabelAscent(LabelVisits):
             integers,
             np.zeros(model.n_pairs, dtype=np.int32),
         )
-        # the kernel sets the probabilities to the observed labels
+        # `LabelVisits.__init__` has set the probabilities to the observed labels
         self._observed = self._probabilities.copy()
 
     def begin_pairs(self):

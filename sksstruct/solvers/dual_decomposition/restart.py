@@ -96,7 +96,8 @@ def check_state(model, state):
     of_pairs = entries.array("outcome_counts", (model.n_pairs,), np.int32, 1)
     shape = (int(of_pairs.sum(dtype=np.intp)),)
     ends = counts[pairs].T
-    # the check of the sums bounds the number of outcomes by the length of an array
+    # `outcome_q` is checked before `np.repeat` allocates memory: its length bounds the
+    # number of outcomes
     check_sums(entries, "outcome_q", of_pairs, shape)
     entries.array(
         "places", (2, *shape), np.int32, 0, np.repeat(ends, of_pairs, axis=1) - 1

@@ -44,7 +44,8 @@ class SoftBCFW(FactorSolver):
     partitions : int or "auto", default="auto"
         See `GDMM`.
     rho : float, default=10.0
-        Weight of the penalty, in units of the mean curvature p_i / alpha.
+        Weight of the penalty, in units of the mean curvature of a pair: the mean of
+        p_i / alpha times the squared norm of the pair's features.
     check_every : int or "auto", default="auto"
         See `GDMM`.
 
