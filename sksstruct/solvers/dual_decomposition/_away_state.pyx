@@ -137,7 +137,8 @@ cdef class AwayGDMMState(GDMMState):
         self._find_labels(parts)
         self._find_pairs(linear)
         self._compute_gains(True)
-        # slopes along d_F and d_A of (17), as gains are decreases of the objective
+        # rates at which the objective decreases along the Frank-Wolfe direction d_F and
+        # the away direction d_A of (17): a gain is minus an entry of the gradient
         current = self._mean_gain()
         worst = self._worst_basis()
         towards_slope = self._basis_gain(self._best) - current
@@ -156,7 +157,7 @@ cdef class AwayGDMMState(GDMMState):
         return self._step_away(worst, self._search_line(away_slope, longest), longest)
 
     cdef double _search_line(self, double slope, double longest) except -1.0:
-        """Move along the direction to the minimum; return the step, maybe 0."""
+        """Move the point along `_direction` to the minimum; return the step size."""
         cdef double curvature, step
         # no descent, or the longest step has length zero
         if slope <= 0.0 or longest <= 0.0:
@@ -236,7 +237,8 @@ cdef class AwayGDMMState(GDMMState):
         cdef int32_t label = 0
         for variable in range(self.model.n_variables):
             labels = &self._labels[variable]
-            # activating labels changes neither the point nor the messages
+            # labels of earlier variables may be activated before this gain is computed:
+            # this changes neither the point nor the messages
             self._reserve(labels.size + 2)
             gains = self._scratch.score
             self._variable_gains(variable, gains)

@@ -26,9 +26,9 @@ cdef class LabelSteps:
     cdef Local* _local
     cdef Link* _links
     cdef Py_ssize_t _n, _n_links, _local_capacity, _link_capacity
-    # The subclass sets the pointers below, and keeps their memory alive.
     # for each local label: the change of q per unit of step size, and whether the label
-    # has q different from z and is not yet in a group
+    # has q different from z and is not yet in a group; memory of the subclass, like the
+    # lists below
     cdef double* _direction
     cdef unsigned char* _waits
     # lists of local labels: the labels that may move, the labels with q different from

@@ -34,7 +34,7 @@ cdef class LabelSteps:
         free(self._links)
 
     cdef double _gap(self) noexcept nogil:
-        """Return the gap: the score of z minus the score of the present point."""
+        """Return the gap of the example: score of z minus score of the present q, s."""
         cdef Py_ssize_t k, j
         cdef Local* item
         cdef Link* link
@@ -226,7 +226,7 @@ cdef class LabelSteps:
                 link = &self._links[j]
                 e, p = self._direction[link.other], self._local[link.other].q
                 if e == 0.0 and (p == 0.0 or p == 1.0):
-                    # s equals q p
+                    # the other label is fixed at 0 or 1, so that s equals q p
                     if p == 1.0:
                         total += d * (link.score - b * (q - link.both))
                     continue

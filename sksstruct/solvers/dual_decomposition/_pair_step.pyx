@@ -48,7 +48,8 @@ cdef inline double slope(double both, double center_first, double center_second,
     """Return the derivative along s of the quadratic terms at the best a and b."""
     cdef double first, second
     if not best_marginals(both, center_first, center_second, &first, &second):
-        # a best marginal above s does not depend on s; one that equals s changes as s
+        # if the best a or b is above s, it does not depend on s; if equal to s, it
+        # changes with s
         return 2.0 * rho * (
             (both - center_first if center_first < both else 0.0)
             + (both - center_second if center_second < both else 0.0))

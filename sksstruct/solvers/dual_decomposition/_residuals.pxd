@@ -28,7 +28,7 @@ cdef inline void add_residual(Residuals* sums, double residual, double q,
 
 
 cdef inline double relative_norm(double square, double whole) noexcept nogil:
-    """Return the root of a ratio of two squared norms; 0 if the second is 0."""
+    """Return the ratio of two norms, given their squares; 0 if the second norm is 0."""
     return (square / whole) ** 0.5 if whole else 0.0
 
 

@@ -50,7 +50,7 @@ def read_labels(GDMMState state, counts_, labels_, q_):
 
 
 def read_outcomes(GDMMState state, counts_, left_, right_, q_, multipliers_):
-    """Write the active outcomes of pairs: numbers, places, q; and all multipliers."""
+    """Write active outcomes of pairs (count, places of labels, q), and multipliers."""
     cdef int32_t* counts = int32s(counts_)
     cdef int32_t* left = int32s(left_)
     cdef int32_t* right = int32s(right_)

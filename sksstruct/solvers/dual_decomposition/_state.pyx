@@ -241,16 +241,16 @@ cdef class GDMMState:
 
     cdef Py_ssize_t _best_clique(self, Py_ssize_t i, double C,
                                  double* most_progress) except -2 nogil:
-        """Return the inactive clique with the most progress above `most_progress`.
+        """Return the inactive clique whose visit would lower the objective most.
 
-        Its progress is written to `most_progress`. Returns -1 if there is no such
-        clique.
+        Its decrease (18) is written to `most_progress` if larger than the present
+        value; otherwise -1 is returned.
         """
         return -1
 
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
                          bint linear) except -1 nogil:
-        """Add the inactive factor with the most progress (18) to A_i of an example."""
+        """Add to A_i the factor of example i that would most lower the objective."""
         cdef Py_ssize_t n = self.model.n_variables, variable, pair, best = -1, clique
         # no factor is added if none makes progress
         cdef double progress, most_progress = 0.0

@@ -20,12 +20,12 @@ from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
 # Passes are many times faster without pairs. The passes without pairs end once the gaps
-# measured in a pass sum to this fraction of the linear term of the dual.
+# of the examples in a pass sum to at most this fraction of the dual's linear term.
 _SETTLED = 0.05
 # Largest number of passes without pairs.
 _MOST_ALONE = 20
-# The objective is computed once the gaps measured in a pass sum to less than this
-# fraction of the last certified gap.
+# The objective is computed once the gaps of the examples in a pass sum to at most this
+# fraction of the last duality gap.
 _FALL = 0.7
 # Largest number of passes between two computations of the objective.
 _MOST_PASSES = 5

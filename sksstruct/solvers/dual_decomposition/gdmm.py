@@ -45,8 +45,8 @@ _START = 4.0
 # rho is adapted such that the relative primal residual is this multiple, the balance,
 # of the dual residual.
 _BALANCE = 5.0
-# Initial balance with inner steps or cached passes. Their additional steps let the
-# distributions follow larger steps of the multipliers, which a larger rho makes.
+# Initial balance with inner steps or cached passes. With these additional steps, the
+# distributions can follow the larger steps of multipliers that a larger rho causes.
 _CACHED_BALANCE = 1.0
 # The balance is reduced if the primal residual at the end of a period is more than this
 # multiple of its value before: rho is then too small for the steps to converge.
@@ -85,16 +85,17 @@ _CHANGE = 1.25
 _RANGE = 1e4
 # First pass after which check_every="auto" may compute the objective.
 _FIRST_EVALUATION = 5
-# An outcome whose gain exceeds the gain at which its q becomes positive by less than
-# this fraction of tol times its loss stays inactive. All these outcomes together add
-# only a small fraction of the target to the duality gap.
+# An outcome becomes active only if its gain is above the gain at which its q becomes
+# positive, by at least this fraction of tol times its loss. All outcomes that stay
+# inactive by this rule add only a small fraction of the target to the duality gap.
 _IGNORE = 0.1
-# An outcome also stays inactive if this excess is less than this multiple of the
-# relative duality gap times its loss. Far from the optimum, most of these outcomes
-# would soon have q = 0 again, but until then visits of the factor would take longer.
+# The gain must also be above the gain at which q becomes positive by at least this
+# multiple of the relative duality gap times the loss. Far from the optimum, most other
+# outcomes would soon have q = 0 again, but would make visits of the factor slower.
 _IGNORE_GAP = 1.0
-# The excess of gain, as a fraction of the loss, below which outcomes stay inactive
-# before the first duality gap is computed; an upper bound of this fraction later.
+# Before the first duality gap is computed, the gain must be above the gain at which q
+# becomes positive by at least this fraction of the loss. Later, the multiple of the
+# relative gap is at most this fraction.
 _IGNORE_FIRST = 0.3
 # Binary labels: number of passes without pairs, before the passes with pairs.
 _PASSES_ALONE = 2

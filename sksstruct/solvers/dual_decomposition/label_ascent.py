@@ -28,7 +28,7 @@ class LabelAscent(LabelVisits):
         n_labels = model.n_labels
         self._probabilities = np.empty((model.n_examples, n_labels))
         integers = np.zeros((5, n_labels), dtype=np.int32)
-        # at first no label is a local label
+        # place of each label in the list of local labels: -1, as the list is empty
         integers[4] = -1
         super().__init__(
             model,

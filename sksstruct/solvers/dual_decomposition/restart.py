@@ -92,7 +92,7 @@ def check_state(model, state):
     if len(np.unique(variable * np.intp(model.n_labels) + labels)) < len(labels):
         raise entries.wrong("labels", labels, "labels that differ, of each variable")
     check_sums(entries, "q", counts, shape)
-    # each outcome has a label at both ends of the pair
+    # the places of an outcome are below the numbers of labels of the pair's variables
     of_pairs = entries.array("outcome_counts", (model.n_pairs,), np.int32, 1)
     shape = (int(of_pairs.sum(dtype=np.intp)),)
     ends = counts[pairs].T
