@@ -198,8 +198,8 @@ cdef class BinaryVisits(BinaryBlocks):
         self._gather_gains(low, high)
         self._activate_negative()
         self._activate_positive(most)
-        # every visit makes steps of all labels that have moved, which are few, and of all
-        # labels of its part
+        # every visit makes steps of all labels that have moved, which are few, and of
+        # all labels of its part
         for k in range(self._n_movers):
             self._step_label(self._movers[k])
         for label in range(low, high):
@@ -271,8 +271,8 @@ cdef class BinaryVisits(BinaryBlocks):
         cdef int32_t pair
         cdef double score
         for label in range(self.model.n_labels):
-            # if the gain is at least the sum of the absolute negative scores of its pairs,
-            # the label stays on even if all neighbors in these pairs turn on
+            # if the gain is at least the sum of the absolute negative scores of the
+            # label's pairs, the label stays on even if all neighbors in them turn on
             if (self._q[label] < 1.0
                     or label_gain(self, label) >= self._negative_sum[label]):
                 continue

@@ -61,7 +61,7 @@ cdef double LEAST_ESTIMATES = 0.01
 # of a small example takes no longer than a few indirect calls.
 @cython.final
 cdef class BCFWKernel(Blocks):
-    """State of the dual and the compiled passes over it.
+    """Dual variables of BCFW, and compiled passes over the examples.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ cdef class BCFWKernel(Blocks):
     # ---- passes ----
 
     def visit_in_order(self, order_):
-        """Visit the given blocks."""
+        """Visit the given blocks one after the other, with the oracle."""
         cdef const Py_ssize_t* order = const_intps(order_)
         cdef Py_ssize_t k, n = len(order_)
         with nogil:
@@ -131,14 +131,14 @@ cdef class BCFWKernel(Blocks):
     def visit_known(self, order_, double least):
         """Visit blocks without the oracle, using only known labelings.
 
-        Skips blocks where the last visit promised a gain of at most `least`. Returns
-        the number of visits.
+        Skips blocks whose promise, the gap over the known labelings at the last visit,
+        is at most `least`. Returns the number of visits.
         """
         cdef const Py_ssize_t* order = const_intps(order_)
         cdef Py_ssize_t k, n = len(order_), visits = 0
         with nogil:
             for k in range(n):
-                # steps in other blocks have changed the gain, but rarely by much
+                # steps in other blocks have changed the gap since, but rarely by much
                 if self.promises[order[k]] > least:
                     self._visit(order[k], False)
                     visits += 1
@@ -166,7 +166,7 @@ cdef class BCFWKernel(Blocks):
         return visits
 
     cdef int _visit(self, Py_ssize_t i, bint oracle) except -1 nogil:
-        """Load an example, and take a step in its block."""
+        """Load the potentials of an example, and make steps in its block."""
         self.model.potentials(self.workspace, i)
         if self.use_means:
             self._visit_means(i)
@@ -178,7 +178,7 @@ cdef class BCFWKernel(Blocks):
         return 0
 
     cdef void _prefetch_numbers(self, Py_ssize_t i) noexcept nogil:
-        """Prefetch the numbers that have one entry per block."""
+        """Prefetch the entries of a block in the arrays over all blocks."""
         sks_prefetch(&self.blocks[i], sizeof(Block))
         sks_prefetch(&self.losses[i], sizeof(double))
         sks_prefetch(&self.gaps[i], sizeof(double))

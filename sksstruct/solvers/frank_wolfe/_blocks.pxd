@@ -6,25 +6,25 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct Block:
-    # Blocks of mean parameters have keys, in ascending order, and values. The number of
-    # entries grows with the number of parts in which labelings differ, not with the
-    # number of visits.
+    # A block of mean parameters has the keys of all mean parameters that may be nonzero,
+    # in ascending order, and their values. The number of keys grows with the number of
+    # parts in which labelings differ, not with the number of visits.
     Py_ssize_t n_keys, key_capacity
     int32_t* keys
     double* values
-    # Blocks of labelings have an array for each quantity, as most loops read a single
-    # array.
+    # A block of labelings has the labels of each labeling, its weight alpha_i(y) and
+    # its loss L_i(y). The arrays are separate, as most loops read only one of them.
     Py_ssize_t n_labelings, capacity
     int32_t* labelings      # (capacity, size)
     double* weight
     double* loss
-    # The Gram matrix, NULL until a visit takes several steps.
+    # Gram matrix of the labelings' features; NULL until a visit takes several steps
     Py_ssize_t n_gram       # number of rows and columns that are computed
     double* gram            # (capacity, capacity)
 
 
 cdef inline void sift(Block* block, Py_ssize_t top, Py_ssize_t end) noexcept nogil:
-    """Move the entry at `top` down until its children have no larger keys."""
+    """Move the entry at `top` of a heap down until its children have no larger keys."""
     cdef int32_t key = block.keys[top]
     cdef double value = block.values[top]
     cdef Py_ssize_t child = 2 * top + 1
@@ -39,7 +39,7 @@ cdef inline void sift(Block* block, Py_ssize_t top, Py_ssize_t end) noexcept nog
 
 
 cdef inline void heap_sort(Block* block) noexcept nogil:
-    """Sort all keys in place, in n log n steps."""
+    """Sort the keys of a block, with their values, in place in n log n steps."""
     cdef Py_ssize_t entry
     cdef int32_t key
     cdef double value
@@ -53,7 +53,7 @@ cdef inline void heap_sort(Block* block) noexcept nogil:
 
 
 cdef inline void sort_keys(Block* block, Py_ssize_t first) noexcept nogil:
-    """Sort the keys of a block, of which keys before `first` are in order."""
+    """Sort the keys of a block, with their values; keys before `first` are in order."""
     cdef Py_ssize_t entry, k
     cdef int32_t key
     cdef double value
@@ -83,8 +83,8 @@ cdef class Blocks:
     cdef Block* blocks
     # memory of the arrays of all blocks, which are many and small
     cdef Arena arena
-    # for each block the loss of its mixture, and the gap that the last visit found
-    # ("promised"): arrays that Python reads, and pointers to their data
+    # for each block: the loss of its mixture, and the gap over its labelings at its last
+    # visit (the "promise"); arrays that Python reads, and pointers to their data
     cdef readonly object losses_, promises_
     cdef double* losses
     cdef double* promises
@@ -94,18 +94,20 @@ cdef class Blocks:
     # references that keep the memory behind pointers alive
     cdef list _objects
     cdef object _scratch, _difference
-    # Scratch of a visit, as long as the largest block: values of the labelings, their
-    # weights before the visit, and inner products with the mixture.
+    # Workspace of a visit, as long as the largest block: for each labeling its value,
+    # its weight before the visit, and its inner product with the mixture.
     cdef Py_ssize_t scratch_capacity
     cdef double* value
     cdef double* old_weight
     cdef double* mixture
+    # labels of the decoded or observed labeling, and the keys of its mean parameters
     cdef int32_t* decoded
     cdef int32_t* keys
-    # for each key its entry in a block; valid only if this entry of the block has the
-    # key
+    # for each possible key, its entry in the arrays of a block; valid only if this
+    # entry of the visited block has the key
     cdef int32_t* place
-    # the mixture minus a labeling, in the order of the block's keys
+    # mean parameters of the mixture minus those of a labeling, in the order of the
+    # block's keys
     cdef double* difference
     cdef Py_ssize_t difference_capacity
 

@@ -43,7 +43,7 @@ cdef class Blocks:
     model : BoundModel
         The model with its data.
     weights : Weights
-        Receive the changes of the duals; initially zero.
+        The weights w of the dual variables, initially zero; updated with every change.
     alpha : float
         Regularization.
     use_means : bool
@@ -94,14 +94,14 @@ cdef class Blocks:
     # ---- the dual variables, in and out: see `exported.py` ----
 
     def read_counts(self, counts_):
-        """Write the number of entries of each block."""
+        """Write the number of keys, or of labelings, of each block to `counts_`."""
         cdef Py_ssize_t* counts = intps(counts_)
         cdef Py_ssize_t i
         for i in range(self.n_blocks):
             counts[i] = _n_entries(self, i)
 
     def read_mixtures(self, keys_, values_):
-        """Write the entries of all blocks, one after the other."""
+        """Write keys and values, or labelings and weights, block after block."""
         cdef int32_t* keys = int32s(keys_)
         cdef double* values = doubles(values_)
         cdef Py_ssize_t i, count, length
@@ -116,7 +116,7 @@ cdef class Blocks:
             keys, values = keys + length, values + count
 
     def fill(self, counts_, keys_, values_):
-        """Fill all blocks with entries as `read_mixtures` writes them."""
+        """Fill all blocks with the numbers that the two methods above write."""
         cdef const Py_ssize_t* counts = const_intps(counts_)
         cdef const int32_t* keys = const_int32s(keys_)
         cdef const double* values = const_doubles(values_)
@@ -131,7 +131,10 @@ cdef class Blocks:
             values += counts[i]
 
     def form_weights(self):
-        """Add the contributions of all blocks to the weights; set losses of blocks."""
+        """Add the weights of the dual variables to w, and set the blocks' losses.
+
+        The workspace must read zero weights: values of mixtures are then their losses.
+        """
         cdef Py_ssize_t i
         for i in range(self.n_blocks):
             _add_observed(self, i)
@@ -147,7 +150,7 @@ cdef class Blocks:
             capacities[i], sizes[i] = self.blocks[i].capacity, self.blocks[i].n_gram
 
     def read_grams(self, grams_):
-        """Write the Gram matrices."""
+        """Write the Gram matrices of all blocks, one after the other."""
         cdef double* grams = doubles(grams_)
         cdef Py_ssize_t i, j
         cdef Block* block
@@ -170,7 +173,7 @@ cdef class Blocks:
             # the capacities decide when later visits recompute Gram matrices
             if width > block.capacity:
                 _set_capacity(self, block, self.model._sizes[i], width)
-            # the capacity is the length of the rows below
+            # each row of the Gram matrix has the length of the capacity
             width = block.capacity
             if sizes[i] == 0:
                 continue
@@ -183,14 +186,14 @@ cdef class Blocks:
     # ---- changing the weights within a run ----
 
     def use(self, Weights weights, double alpha):
-        """Continue with other weights, which need not be those of the duals."""
+        """Continue with other weights w, which may differ from w of the duals."""
         self.weights, self.alpha = weights, alpha
         self.workspace.read(weights.w)
 
     # ---- starting points ----
 
     def start_at(self, labelings_):
-        """Make each mixture a single labeling; the weights must be zero."""
+        """Make each mixture a given labeling, and set w; w must be zero before."""
         cdef const int32_t* labelings = const_int32s(labelings_)
         cdef const int32_t* y
         cdef Py_ssize_t i
@@ -320,9 +323,10 @@ cdef class Blocks:
         return _add_keys(self, block, count, 1.0)
 
     cdef int _subtract_keys(self, Block* block, Py_ssize_t count) except -1 nogil:
-        """Write a block minus the first `count` of self.keys to `difference`.
+        """Write mean parameters of a block minus those of a labeling to `difference`.
 
-        New keys are appended to the block, with value zero.
+        The first `count` of self.keys are the keys of the labeling. New keys are
+        inserted into the block, with value zero.
         """
         cdef Py_ssize_t n_keys = block.n_keys, k
         _reserve_keys(self, block, n_keys + count)
@@ -351,7 +355,7 @@ cdef Py_ssize_t _n_entries(Blocks self, Py_ssize_t i) noexcept nogil:
 
 
 cdef double _subtract_block(Blocks self, Py_ssize_t i) except? -1.0:
-    """Subtract a block from the prepared change; return the loss of its mixture."""
+    """Subtract mu_i of a block from the prepared change; return the mixture's loss."""
     cdef Block* block = &self.blocks[i]
     cdef double value = 0.0
     cdef Py_ssize_t j
@@ -451,7 +455,7 @@ cdef int _mix_with_observed(Blocks self, Py_ssize_t i, double share) except -1:
 
 
 cdef int _widen(Blocks self, Block* block, Py_ssize_t size) except -1 nogil:
-    """Double the capacity for labelings."""
+    """Double the capacity of a block for labelings."""
     # as capacities double, the old arrays, which the arena keeps, take no more memory
     # than the arrays in use
     return _set_capacity(
@@ -500,7 +504,7 @@ cdef int _set_difference(Blocks self, Py_ssize_t capacity) except -1:
 
 
 cdef void _drop_all_inactive(Blocks self, Block* block, Py_ssize_t size) noexcept nogil:
-    """Remove all labelings of weight zero."""
+    """Remove all labelings of weight zero from a block."""
     cdef Py_ssize_t j = 0
     while j < block.n_labelings:
         # `_remove` fills place j with the last labeling, which is checked next
@@ -511,7 +515,7 @@ cdef void _drop_all_inactive(Blocks self, Block* block, Py_ssize_t size) noexcep
 
 
 cdef Py_ssize_t _lowest_inactive(Blocks self, Block* block) noexcept nogil:
-    """Return the labeling of weight zero with the lowest value, or -1."""
+    """Return a block's labeling of weight zero with the lowest value, or -1."""
     cdef Py_ssize_t j, lowest = -1
     for j in range(block.n_labelings):
         if block.weight[j] <= 0.0 and (
@@ -522,7 +526,7 @@ cdef Py_ssize_t _lowest_inactive(Blocks self, Block* block) noexcept nogil:
 
 cdef void _remove(Blocks self, Block* block, Py_ssize_t size,
                   Py_ssize_t removed) noexcept nogil:
-    """Replace a labeling with the last one, and shorten the block."""
+    """Remove a labeling from a block: the last labeling replaces it."""
     # one labeling is copied, as the order of labelings has no meaning
     cdef Py_ssize_t last = block.n_labelings - 1
     if removed != last:
@@ -580,7 +584,7 @@ cdef int _add_keys(Blocks self, Block* block, Py_ssize_t count,
 
 
 cdef void _find_keys(Blocks self, Block* block) noexcept nogil:
-    """Set `place` for all keys of a block."""
+    """Set `place` to the entry of each key of a block."""
     cdef Py_ssize_t entry
     # With `place`, a key is found in one access. Entries of other blocks remain in
     # `place`: an entry is valid only if this entry of the block has the key.

@@ -12,26 +12,27 @@ cdef enum Step:
     AWAY = 2
 
 cdef enum:
-    # differs from the numbers of labelings
+    # stands for the mixture, in place of the number of a labeling
     MIXTURE = -1
 
 
 cdef struct Direction:
-    # source and target, a labeling or the mixture; `limit` is the longest step
+    # A step moves the mixture along (target - source), each the number of a labeling or
+    # MIXTURE. `slope` is value(target) - value(source), `limit` the largest step size.
     Py_ssize_t target, source
     double slope, limit
 
 
 cdef inline double line_search(double slope, double curvature,
                                double limit) noexcept nogil:
-    """Return the best step along a direction of positive slope."""
-    # the comparison avoids a division, as the curvature may be zero
+    """Return the step size up to `limit` that maximizes the dual, for slope > 0."""
+    # comparing with a product avoids a division by a curvature of zero
     return slope / curvature if slope < limit * curvature else limit
 
 
 cdef inline Py_ssize_t best_labeling(const Block* block,
                                      const double* value) noexcept nogil:
-    """Return the labeling of largest value."""
+    """Return the number of the labeling with the largest value in a block."""
     cdef Py_ssize_t j, best = 0
     # `largest` in a variable avoids loads that wait for `best`
     cdef double largest = value[0]
@@ -43,7 +44,7 @@ cdef inline Py_ssize_t best_labeling(const Block* block,
 
 cdef inline Py_ssize_t worst_active(const Block* block,
                                     const double* value) noexcept nogil:
-    """Return the active labeling with the lowest value, or -1."""
+    """Return the number of the active labeling with the lowest value, or -1."""
     cdef Py_ssize_t j, worst = -1
     cdef double lowest = 0.0
     for j in range(block.n_labelings):
@@ -58,7 +59,11 @@ cdef inline Direction find_direction(
     int step, const Block* block, const double* value, Py_ssize_t best,
     double mixture_value
 ) noexcept nogil:
-    """Return the direction of a step, given the best labeling and mixture value."""
+    """Return the direction of a step of kind `step` in a block.
+
+    `best` is the number of the labeling with the largest value, and `mixture_value` the
+    value of the mixture.
+    """
     cdef Direction way
     cdef Py_ssize_t worst
     way.target, way.source, way.limit = best, MIXTURE, 1.0

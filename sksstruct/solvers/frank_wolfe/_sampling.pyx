@@ -23,11 +23,11 @@ cdef class SumTree:
         self._leaves = 1
         while self._leaves < n:
             self._leaves *= 2
-        # node 0 is unused, which saves an offset at every level
+        # node 0 is unused, so that the children of node k are 2k and 2k + 1
         self._tree = np.zeros(2 * self._leaves)
 
     cdef void set(self, Py_ssize_t index, double value) noexcept nogil:
-        """Change one weight."""
+        """Set one weight, and update the sums of the nodes above."""
         cdef Py_ssize_t node = self._leaves + index
         self._tree[node] = value
         node //= 2
@@ -41,7 +41,7 @@ cdef class SumTree:
         return self._tree[1]
 
     cdef Py_ssize_t find(self, double uniform) noexcept nogil:
-        """Return the index drawn by a uniform number in [0, 1)."""
+        """Return the index of the weight that a uniform number in [0, 1) selects."""
         cdef double remainder = uniform * self._tree[1]
         cdef Py_ssize_t node = 1
         while node < self._leaves:
@@ -54,7 +54,7 @@ cdef class SumTree:
         return node - self._leaves
 
     def fill(self, const double[::1] values):
-        """Set all weights."""
+        """Set all weights, and compute the sums of all nodes."""
         cdef Py_ssize_t index, node
         for index in range(self.n):
             self._tree[self._leaves + index] = values[index]
@@ -63,5 +63,5 @@ cdef class SumTree:
             self._tree[node] = self._tree[2 * node] + self._tree[2 * node + 1]
 
     def draw(self, const double[::1] uniforms):
-        """Return the indices drawn by given uniform numbers in [0, 1)."""
+        """Return the indices of the weights that uniform numbers in [0, 1) select."""
         return np.array([self.find(uniform) for uniform in uniforms], dtype=np.intp)

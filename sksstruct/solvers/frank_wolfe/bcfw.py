@@ -30,7 +30,7 @@ from sksstruct.utils._param_validation import (
 )
 from sksstruct.utils.parallel import run_in_chunks
 
-# Integers that kernels store in 32 bits.
+# Type of positive parameters that kernels store in 32 bits.
 Small = Annotated[int, Interval(Integral, 1, 2**31, closed="left")]
 
 
@@ -253,7 +253,8 @@ class BCFW(Solver):
         Returns
         -------
         weights, averaged : ndarray
-            Both after the mini-batch. Without averaging they are the same array.
+            Flat weights and averaged weights after the mini-batch. Without averaging
+            they are the same array.
         """
         self.check()
         self.check_model(model)

@@ -27,7 +27,8 @@ def export(kernel):
     lengths = counts if means else counts * kernel.model.sizes
     keys, values = np.empty(lengths.sum(), dtype=np.int32), np.empty(counts.sum())
     kernel.read_mixtures(keys, values)
-    # weights and Gram matrices are not exported, as they follow from the model
+    # w and Gram matrices are not exported, as they follow from the dual variables and
+    # the model
     return {
         "means": means,
         "signature": kernel.model.signature,

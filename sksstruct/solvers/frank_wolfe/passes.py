@@ -73,7 +73,10 @@ class Passes:
             self.kernel.visit_in_order(order[part])
 
     def by_gap(self, n):
-        """Visit n examples in proportion to the estimates of their gaps."""
+        """Make n visits of examples, drawn in proportion to estimates of their gaps.
+
+        The visits end early, and `needs_gaps` is set, if the estimates are too small.
+        """
         uniforms = self.rng.uniform(size=n)
         visits = sum(
             self.kernel.visit_by_gap(uniforms[part]) for part in self._calls(n)
@@ -81,7 +84,10 @@ class Passes:
         self.needs_gaps = visits < n
 
     def known(self, order):
-        """Visit known labelings of examples; return the number of visits."""
+        """Visit examples in the given order, without the oracle.
+
+        Examples with a small promise are skipped. Returns the number of visits.
+        """
         promises = self.kernel.promises_[np.isfinite(self.kernel.promises_)]
         order = order.astype(np.intp)
         least = _LEAST_PROMISE * promises.mean() if len(promises) else 0.0

@@ -76,7 +76,7 @@ class PathCertificate:
 
     @property
     def risk(self):
-        """Mean loss of w."""
+        """Mean structured hinge loss of w."""
         return self.gap + self.loss - self.alpha * self.square
 
     def gap_at(self, alpha):
@@ -100,7 +100,7 @@ class PathCertificate:
         return self.gap_at(alpha)[0] <= self.allowed(alpha)
 
     def reach(self):
-        """Return the smallest alpha at which w is good."""
+        """Return the smallest alpha at which w is within epsilon of the optimum."""
         if self.holds(0.0):
             return 0.0
         if not self.holds(self.alpha):
@@ -117,7 +117,7 @@ class PathCertificate:
 
 
 class Path:
-    """Follows the path of one training problem.
+    """Follows the regularization path of one training problem.
 
     Parameters
     ----------
@@ -210,8 +210,8 @@ class Path:
         """Move to the largest breakpoint (Algorithm 6), and certify the weights."""
         state, epsilon = self.state, self.epsilon
         if self.relative:
-            # a fraction of the optimum, which is at least the objective at w = 0
-            # divided by this factor
+            # epsilon times a lower bound of the optimum: at the first breakpoint, the
+            # optimum is at least the objective at w = 0 over 1 + kappa epsilon
             epsilon *= state.scale / (1.0 + self.kappa * epsilon)
         if epsilon < _ROUNDING * state.scale:
             raise ValueError(
@@ -245,7 +245,7 @@ class Path:
         return self.kernel.loss - 0.5 * self.alpha * found.square + gap, found
 
     def _is_good(self, certificate, covered):
-        """Whether training may end: weights are accurate, and good up to `covered`."""
+        """Whether training may end: w is accurate at alpha, and good at `covered`."""
         # estimates are infinite until every example has been visited
         if not np.isfinite(certificate.gap):
             return False
@@ -258,7 +258,10 @@ class Path:
         return covered is not None and certificate.holds(0.0)
 
     def solve(self, covered=None):
-        """Train until good up to `covered`; return objective, certificate, success."""
+        """Train at alpha until w is also good at `covered`.
+
+        Returns the objective, its `PathCertificate`, and whether training succeeded.
+        """
         passes, started = 0, time.perf_counter()
         while True:
             self.n_passes += 1
@@ -306,7 +309,7 @@ class Path:
         )
 
     def _next(self, covered, found):
-        """Return an alpha with weights good up to `covered`, if alpha w is fixed."""
+        """Return an alpha whose w is good up to `covered`, if alpha w is unchanged."""
         squared_norm = self.alpha * (self.alpha * found.square) / covered
         slack = 2.0 * (1.0 - self.kappa) * found.allowed(covered)
         return covered / (1.0 + np.sqrt(slack / max(squared_norm, 1e-12 * slack)))
