@@ -4,8 +4,8 @@ import numpy as np
 
 # Relative size of rounding errors in sums of a few products.
 _EPS = 1e-14
-# Largest number of pairwise steps, which are taken if rounding errors hide the maximum
-# of a face.
+# Largest number of pairwise steps, which replace moves to the maximum of a face if
+# rounding errors keep such a move from raising the value.
 _PAIRS = 10
 
 

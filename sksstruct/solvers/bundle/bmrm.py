@@ -51,9 +51,9 @@ class BMRM(Solver):
         Method that minimizes J_t. "qp": exactly, over all planes. "line_search": on the
         line from the last iterate to the newest plane, which is batch Frank-Wolfe.
     drop_after : int or None, default=50
-        Number of passes after which a plane that the minimum did not need is dropped.
-        None: keep all planes. The line search keeps no planes and ignores this
-        parameter.
+        Number of consecutive passes after which a plane that the minimum did not need
+        is dropped. None: keep all planes. The line search keeps no planes and ignores
+        this parameter.
 
     Notes
     -----
@@ -207,7 +207,7 @@ class Bundle:
         return value - self.beta @ free_gram @ self.beta / (2 * self.alpha)
 
     def weights(self, w):
-        """Write the minimizer, eq. (11), to w."""
+        """Write the minimizer of J_t, eq. (11), to w."""
         w[:] = 0.0
         for (index, values), share in zip(self.planes, self.beta, strict=True):
             if share > 0.0:
@@ -217,7 +217,7 @@ class Bundle:
 
 
 def _entries(plane, index, n_weights):
-    """Return entries of a plane, which is stored in sparse form."""
+    """Return the entries `index` of a plane, which is stored in sparse form."""
     row = np.zeros(n_weights)
     row[plane[0]] = plane[1]
     return row[index]
@@ -265,7 +265,7 @@ class LineDual:
         return root_on_segment(slope)
 
     def weights(self, w):
-        """Write the minimizer, eq. (11), to w."""
+        """Write the w of the mean plane, eq. (11), to w."""
         np.divide(self.mean, -self.alpha, out=w)
         if self.box is not None:
             self.box.clip(w)

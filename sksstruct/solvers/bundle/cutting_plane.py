@@ -113,8 +113,8 @@ class CuttingPlane(Solver):
             nonlocal idle
             kernel.add_known(risk.labelings)
             for _ in range(_MOST_PASSES):
-                # visit all blocks, as each step changes the promises of all other
-                # blocks
+                # -1 makes the kernel visit all blocks, as each step changes the gaps of
+                # all other blocks
                 kernel.visit_known(rng.permutation(n).astype(np.intp), -1.0)
                 if not kernel.promises_.sum() > self.inner_tol * loop.gap:
                     break

@@ -44,7 +44,7 @@ class DualBundle:
         self._n = 0
 
     def add(self, gradient, loss, entropy):
-        """Add a point.
+        """Add a dual point; if the bundle is full, it replaces one of least weight.
 
         Parameters
         ----------

@@ -28,7 +28,7 @@ from sksstruct.utils.parallel import one_blas_thread, timed_sweeps
 from sksstruct.utils.progress import Progress, Status
 
 COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
-# columns that hold integers
+# columns of the history that hold integers
 COUNTS = ("pass", "oracle_calls", "elements")
 
 SCALING = (
@@ -103,7 +103,7 @@ class Options:
 
     @property
     def latest_start(self):
-        """Time at which a run without a pass ends; later for very short limits."""
+        """Time at which a run without a pass ends; after a very short `deadline`."""
         return max(self.deadline, self.started + _LEAST_SECONDS)
 
     def start(self, n_weights):
@@ -131,7 +131,7 @@ class SolverRun:
     def __init__(self, solver, model, alpha, options):
         self.solver, self.model, self.alpha = solver, model, alpha
         self.n_jobs = options.n_jobs
-        # order of visits
+        # draws the order in which examples are visited
         self.rng = check_random_state(options.random_state)
 
 
@@ -280,7 +280,7 @@ class Solver(Constrained, BaseEstimator):
         Returns
         -------
         layout : object or None
-            None if the specification of the model knows the blocks without the data.
+            None if the specification of the model defines the blocks without the data.
         """
         return model if model.views_need_data else None
 
@@ -319,7 +319,7 @@ class Solver(Constrained, BaseEstimator):
         Parameters
         ----------
         model : BoundModel
-            Model with its data; its `surrogate` says which loss is minimized.
+            Model with its data; its `surrogate` is the loss that is minimized.
         alpha : float
             Regularization.
         random_state : int, RandomState instance or None, default=None
@@ -330,8 +330,8 @@ class Solver(Constrained, BaseEstimator):
             Print a line whenever the objective is computed.
         callback : callable, default=None
             ``callback(n_passes, weights)`` after each pass, with a function that
-            forms the weights that would be returned now; a true value stops the run,
-            and may be the `Status` that says why.
+            forms the weights that would be returned now. A true value stops the run; a
+            `Status` becomes the status of the result.
         dual_state : dict, default=None
             State of an earlier result to start from.
         l1 : float, default=0.0

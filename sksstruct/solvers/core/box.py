@@ -4,7 +4,7 @@ import numpy as np
 
 
 class Box:
-    """Lower and upper bounds, of which most may be infinite.
+    """Lower and upper bounds of weights, most of which may be infinite.
 
     Parameters
     ----------

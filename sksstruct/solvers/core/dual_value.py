@@ -13,7 +13,7 @@ def dual_value(weights, alpha, loss, v=None, w=None):
     alpha : float
         Regularization.
     loss : float
-        Linear term.
+        Linear term of the dual.
     v, w : ndarray, default=None
         Weights that the dual variables imply, and their truncation. None: taken
         from `weights`.

@@ -11,13 +11,15 @@ from sksstruct.utils._clock import OutOfTime, until
 from sksstruct.utils.parallel import seconds_of_sweep
 from sksstruct.utils.progress import Progress, Status
 
-# Number of reports in a period: without a certificate, the last two periods are
-# compared.
+# Number of reported objectives in a period. Without a certificate, the lowest
+# objectives of the last two periods are compared.
 PERIOD = 10
-# Fraction of tol by which the objective must fall between the two periods.
+# A run without a certificate ends if the lowest objective of a period is below that of
+# the period before by at most this fraction of the target gap.
 FALL = 0.1
 
-# check_every="auto": ratio of the pass of the next check to the passes so far.
+# check_every="auto": number of the pass of the next check, divided by the number of the
+# present pass.
 _GROWTH = 1.25
 
 # Smallest time limit of a pass, in seconds.
@@ -85,7 +87,8 @@ class Loop(Progress):
         self.primal, self.weights, self.dual = np.inf, None, -np.inf
         self.dual_loss = None
         self.exact = 1.0
-        # bound on the distance to a stationary point, used without a dual
+        # number that is zero at a stationary point, in units of the objective; used if
+        # there is no dual value
         self.residual = np.inf
         self.calls = 0
         self.values = []
@@ -93,7 +96,7 @@ class Loop(Progress):
 
     @property
     def gap(self):
-        """Certified distance of the objective to the optimum."""
+        """Certified upper bound of the objective minus the optimum."""
         if self.dual == -np.inf or self.exact < 1.0:
             return np.inf
         # rounding errors may put the dual slightly above the primal at the optimum
@@ -235,7 +238,10 @@ class Loop(Progress):
         return time.perf_counter() + (seconds_of_sweep() or self.limit) <= latest
 
     def at_start(self):
-        """Return a context that ends optional work before the passes in time."""
+        """Return a context that interrupts work before the passes if it takes too long.
+
+        The context is for optional work, which may take a fraction of the time limit.
+        """
         least = time.perf_counter() + _LEAST_SECONDS
         rest = (1.0 - _MOST_FOR_START) * self.limit
         soon = math.inf if self.limit == math.inf else self.deadline - rest
@@ -249,7 +255,8 @@ class Loop(Progress):
         one_pass : callable
             One pass; returns a true value or a `Status` if there is no progress.
         look : callable, default=None
-            Reports the last passes, if they did not report themselves.
+            Computes and reports the objective after the last pass, if this pass has not
+            reported it.
         dual_state : callable, default=None
             Forms the state that another run can start from. None: the weights.
         weights : callable, default=None
@@ -336,7 +343,9 @@ def ended_by(interrupt):
 
 
 def later_check(loop, every):
-    """Return the pass of the next gap, if a gap takes about as long as a pass.
+    """Return the pass after which to compute the gap again, if it costs a pass.
+
+    For solvers whose gap takes about as long to compute as a pass.
 
     Parameters
     ----------

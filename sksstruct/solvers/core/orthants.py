@@ -15,7 +15,8 @@ import numpy as np
 
 from sksstruct.solvers.core.quasi_newton import Pairs
 
-# Armijo's condition: fraction of the decrease along the slope that a step must reach.
+# Armijo's condition: fraction of the decrease predicted by the slope that a step must
+# reach.
 _DECREASE = 1e-4
 # Number of steps that are tried, each half as long as the last.
 _TRIALS = 30
@@ -61,9 +62,9 @@ def descend_in_orthants(objective, value, found, memory, after_iteration):
     """
     x, gradient = objective.start, found.copy()
     direction = np.empty_like(x)
-    # The initial matrix is a multiple of the identity: a diagonal would keep the
-    # curvature of weights that have become zero; every step was too short after 200
-    # iterations.
+    # The initial matrix is a multiple of the identity. A diagonal would keep the
+    # curvature of weights that have become zero: in experiments, every step was then
+    # too short after 200 iterations.
     pairs = Pairs(memory, len(x), diagonal=False)
     slope = penalized_slope(x, gradient, objective.l1)
     first_length = objective.first_step(value, slope)
@@ -88,7 +89,10 @@ def descend_in_orthants(objective, value, found, memory, after_iteration):
 
 
 def _step(objective, value, x, slope, direction, orthant, length):
-    """Return weights, value and gradient after a sufficient decrease, or None."""
+    """Search along a direction in the orthant for a sufficient decrease of F.
+
+    Returns the weights, F and the gradient of f after the step, or None.
+    """
     for _ in range(_TRIALS):
         trial = x + length * direction
         trial[trial * orthant < 0.0] = 0.0

@@ -14,16 +14,18 @@ from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.utils._clock import until
 from sksstruct.utils.progress import Status
 
-# Largest number of rounds of completing missing labels, and training.
+# Largest number of rounds. A round completes missing labels, and trains with them.
 MAX_ROUNDS = 10
-# Largest mu of the entropy-smoothed training that precedes an l2-smoothed loss.
+# Largest mu of the entropy-smoothed loss that is minimized first, before training with
+# an l2-smoothed loss.
 _FIRST_MU = 0.1
-# Smallest tolerance of this first training, and of training before labels are
-# completed.
+# Smallest tolerance of this first training, and the tolerance of training by likelihood
+# before missing labels are first completed.
 _FIRST_TOL = 0.05
-# Number of iterations on the likelihood before the first completion of labels.
+# Largest number of iterations of a short training before missing labels are first
+# completed.
 _FIRST_ITER = 50
-# Statuses after which a procedure makes no further calls.
+# Statuses of a result after which a procedure does not call the solver again.
 _ENDED = {Status.INTERRUPTED, Status.CALLBACK, Status.EARLY, Status.TIME_LIMIT}
 
 
@@ -53,7 +55,7 @@ def procedure(solver, model, state=None):
 
 
 class Procedure(Solver):
-    """A solver that is called more than once; passes are counted together.
+    """A solver that calls another solver more than once, and counts all its passes.
 
     Parameters
     ----------
@@ -79,7 +81,7 @@ class Procedure(Solver):
 
     @property
     def max_iter(self):
-        """Total number of passes, if it is known."""
+        """Largest total number of passes, or None if it is not known."""
         return self.solver.max_iter
 
     def _call(self, solver, model, alpha, options, passes, state=None):

@@ -22,11 +22,12 @@ from sksstruct.utils._layout import aligned_zeros
 
 # Number of entries read at a time, such that the parts of all pairs fit into a cache.
 _BATCH = 4096
-# Armijo's condition: fraction of the decrease along the slope that a step must reach.
+# Armijo's condition: fraction of the decrease predicted by the slope that a step must
+# reach.
 _DECREASE = 1e-4
 # Wolfe's condition: largest fraction of the slope that may be left after a step.
 _CURVATURE = 0.9
-# Number of trials in a line search.
+# Largest number of trials in a line search.
 _TRIALS = 20
 # Smallest and largest factor by which a trial step grows.
 _GROWTH = 1.5, 4.0
@@ -69,7 +70,7 @@ class Pairs:
         self.memory, self._updates_diagonal = memory, diagonal
         # s and y of pair k in rows 2 k and 2 k + 1; pages are allocated on first write
         self._rows = np.empty((2 * memory, size), dtype=np.float32)
-        # <s, y> for s in rows and y in columns
+        # <s, y> of normalized vectors, for s in rows and y in columns
         self._inner = np.zeros((memory, memory))
         # |s| / |y| of every pair
         self._ratio = np.zeros(memory)
@@ -83,8 +84,8 @@ class Pairs:
     def clear(self):
         """Remove all pairs; return |s| / |y| of the newest pair."""
         newest = self._ratio[self._order[-1]] if self._order else 1.0
-        # places of the pairs, oldest first; places of pairs whose products are not
-        # computed yet
+        # `_order` lists the places of all pairs in the arrays, oldest first; `_new`
+        # lists the places of pairs whose inner products are not computed yet
         self._order, self._new = [], []
         self._diagonal[:] = 1.0
         return newest

@@ -80,7 +80,7 @@ class Registry:
             Tolerance, relative to the objective.
         model : BoundModel, default=None
             Model to train: "auto" chooses by its oracles and its loss, and a solver
-            with a choice of oracles takes one that the model has. Without a model,
+            with a choice of oracles uses one that the model has. Without a model,
             "auto" is "bcfw".
         l1 : float, default=0.0
             Strength of an l1 penalty, which "auto" takes into account.

@@ -27,8 +27,8 @@ class SolverResult:
         Number of passes.
     status : Status
         Why the run ended: "converged", "flat", "max_iter", "time_limit", "callback",
-        "early", "interrupted", "stalled", "diverged", "softened" or "rounds". Its
-        `message` says so in a sentence.
+        "early", "interrupted", "stalled", "diverged", "softened" or "rounds". The
+        attribute `message` of the status is a sentence about it.
     history : dict of ndarray
         Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
         and columns of the solver's own.

@@ -16,7 +16,7 @@ from sksstruct.utils.progress import Status
 
 @dataclass
 class Segment:
-    """Weights that represent an interval of alpha.
+    """Weights that a path uses for all alpha in an interval.
 
     Parameters
     ----------

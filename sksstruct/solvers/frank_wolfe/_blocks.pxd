@@ -6,9 +6,9 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct Block:
-    # A block of mean parameters has the keys of all mean parameters that may be nonzero,
-    # in ascending order, and their values. The number of keys grows with the number of
-    # parts in which labelings differ, not with the number of visits.
+    # A block of mean parameters has the keys of all mean parameters that may differ
+    # from zero, in ascending order, and their values. The number of keys grows with the
+    # number of parts in which labelings differ, not with the number of visits.
     Py_ssize_t n_keys, key_capacity
     int32_t* keys
     double* values
@@ -83,8 +83,8 @@ cdef class Blocks:
     cdef Block* blocks
     # memory of the arrays of all blocks, which are many and small
     cdef Arena arena
-    # for each block: the loss of its mixture, and the gap over its labelings at its last
-    # visit (the "promise"); arrays that Python reads, and pointers to their data
+    # for each block: the loss of its mixture, and the gap over its labelings at the
+    # last visit (the "promise"); arrays that Python reads, and pointers to their data
     cdef readonly object losses_, promises_
     cdef double* losses
     cdef double* promises
