@@ -103,7 +103,7 @@ class Options:
 
     @property
     def latest_start(self):
-        """Time at which a run without a pass ends; after a very short `deadline`."""
+        """Time at which a run that has made no pass ends: `deadline` or a bit later."""
         return max(self.deadline, self.started + _LEAST_SECONDS)
 
     def start(self, n_weights):
@@ -175,7 +175,7 @@ class Solver(Constrained, BaseEstimator):
     tol: NonNegative
 
     def check(self) -> None:
-        """Raise an error if a parameter, or a combination, is not valid."""
+        """Raise an error if a parameter, or a combination of parameters, is invalid."""
         validate_params(self)
 
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:

@@ -343,7 +343,7 @@ def ended_by(interrupt):
 
 
 def later_check(loop, every):
-    """Return the pass after which to compute the gap again, if it costs a pass.
+    """Return the pass after which the gap is computed next, if gaps take long.
 
     For solvers whose gap takes about as long to compute as a pass.
 

@@ -18,7 +18,7 @@ from sksstruct.solvers.core.quasi_newton import Pairs
 # Armijo's condition: fraction of the decrease predicted by the slope that a step must
 # reach.
 _DECREASE = 1e-4
-# Number of steps that are tried, each half as long as the last.
+# Largest number of steps that are tried, each half as long as the one before.
 _TRIALS = 30
 
 

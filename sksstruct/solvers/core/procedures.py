@@ -19,8 +19,8 @@ MAX_ROUNDS = 10
 # Largest mu of the entropy-smoothed loss that is minimized first, before training with
 # an l2-smoothed loss.
 _FIRST_MU = 0.1
-# Smallest tolerance of this first training, and the tolerance of training by likelihood
-# before missing labels are first completed.
+# Smallest tolerance of the entropy-smoothed training, and the tolerance of training by
+# likelihood before missing labels are first completed.
 _FIRST_TOL = 0.05
 # Largest number of iterations of a short training before missing labels are first
 # completed.

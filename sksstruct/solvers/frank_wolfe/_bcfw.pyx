@@ -83,12 +83,13 @@ cdef class BCFWKernel(Blocks):
     cdef public double visits
     cdef double factor, nu
     cdef Py_ssize_t inner_steps
-    # estimates of the block gaps, and the tree of their sums
+    # for each block, an estimate of its gap: the gap at the last visit with the oracle,
+    # or at the last check; and the tree that samples blocks by these estimates
     cdef readonly object gaps_
     cdef double* gaps
     cdef SumTree tree
     cdef bint sample_by_gap
-    cdef public double gap_total       # sum of gaps at the last full check; first inf
+    cdef public double gap_total       # sum of block gaps at the last check, or inf
     cdef public double loss_average
     cdef public double gain            # increase of the dual since the last reset
 
@@ -120,7 +121,7 @@ cdef class BCFWKernel(Blocks):
         cdef Py_ssize_t k, n = len(order_)
         with nogil:
             for k in range(n):
-                # addresses are prefetched a few visits before the memory they point to
+                # the addresses of arrays are prefetched a few visits before the arrays
                 if k + FAR_AHEAD < n:
                     self.model.prefetch(order[k + FAR_AHEAD], False)
                     self._prefetch_numbers(order[k + FAR_AHEAD])
@@ -248,7 +249,7 @@ cdef class BCFWKernel(Blocks):
             self.tree.fill(self.gaps_)
 
     cdef void _set_gap(self, Py_ssize_t i, double gap) noexcept nogil:
-        """Record the gap that a block had at its visit."""
+        """Set the estimate of a block's gap to the gap found in a visit."""
         # sampling needs estimates that are not negative
         self.gaps[i] = gap if gap > 0.0 else 0.0
         if self.sample_by_gap:
@@ -383,7 +384,10 @@ cdef class BCFWKernel(Blocks):
         return number
 
     cdef double _threshold(self, Py_ssize_t i) noexcept nogil:
-        """Return the least gain of a cache hit (Section 3.3)."""
+        """Return the least gap with which a known labeling saves the oracle call.
+
+        This is the cache hit criterion of Section 3.3.
+        """
         cdef double local, overall
         # no cache hits without a gap estimate or with an infinite factor: the products
         # below may be NaN
@@ -431,7 +435,7 @@ cdef class BCFWKernel(Blocks):
                 self.workspace, i, block.labelings + direction.source * size, 1.0)
         if direction.target != MIXTURE and direction.source != MIXTURE:
             return 0
-        # the mixture is either source or target
+        # the mixture is the source or the target: all its labelings are added
         for j in range(block.n_labelings):
             if block.weight[j] > 0.0:
                 self.model.add_labeling(

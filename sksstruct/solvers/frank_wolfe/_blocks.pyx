@@ -116,7 +116,7 @@ cdef class Blocks:
             keys, values = keys + length, values + count
 
     def fill(self, counts_, keys_, values_):
-        """Fill all blocks with the numbers that the two methods above write."""
+        """Fill all blocks with data that `read_counts` and `read_mixtures` wrote."""
         cdef const Py_ssize_t* counts = const_intps(counts_)
         cdef const int32_t* keys = const_int32s(keys_)
         cdef const double* values = const_doubles(values_)
@@ -374,7 +374,7 @@ cdef double _subtract_block(Blocks self, Py_ssize_t i) except? -1.0:
 
 cdef int _fill_means(Blocks self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
                      const double* values) except -1:
-    """Fill a block with keys and values."""
+    """Fill a block with the keys and values of mean parameters."""
     cdef Block* block = &self.blocks[i]
     cdef Py_ssize_t k
     _reserve_keys(self, block, count)
@@ -535,7 +535,7 @@ cdef void _remove(Blocks self, Block* block, Py_ssize_t size,
         block.weight[removed] = block.weight[last]
         block.loss[removed] = block.loss[last]
         self.value[removed] = self.value[last]
-        # the Gram matrix has rows of all labelings or is not used in this visit
+        # the Gram matrix has a row for every labeling, or this visit does not use it
         if block.n_gram == block.n_labelings:
             _replace_in_gram(self, block, removed, last)
     block.n_labelings = last

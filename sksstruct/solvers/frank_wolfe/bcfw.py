@@ -155,7 +155,7 @@ class BCFW(Solver):
 
     @classmethod
     def as_published(cls, **parameters: Any) -> Self:
-        """Return the solver with the options of the paper.
+        """Return the solver with the options of Osokin et al. (2016).
 
         These are Frank-Wolfe steps, gap sampling, the average of all iterates, and the
         gap every ten passes, without a cache. With ``cache=True``, the size of the
@@ -192,7 +192,7 @@ class BCFW(Solver):
         return cls(**published | parameters)
 
     def check(self) -> None:
-        """Raise an error if a parameter, or their combination, is not valid."""
+        """Raise an error if a parameter, or a combination of parameters, is invalid."""
         super().check()
         if self.cached_passes not in (0, "auto") and not self.cache:
             raise ValueError(
@@ -233,7 +233,7 @@ class BCFW(Solver):
         *,
         random_state: int | RandomState | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Visit every example of a mini-batch once, with all other duals frozen.
+        """Visit each example of a mini-batch once; duals of other examples are fixed.
 
         Parameters
         ----------
@@ -351,8 +351,9 @@ class BCFWState:
         self.kernel = solver._kernel(model, self.weights, alpha)
         if options.dual_state is not None:
             restore(self.kernel, options.dual_state)
-            # alpha or the features may have changed: mix the duals with the observed
-            # labelings, at the share of the highest dual value (without bounds)
+            # alpha or the features may have changed: the duals are mixed with the
+            # observed labelings, in the proportion that makes the dual value (without
+            # bounds) highest
             square = alpha * float(self.weights.w @ self.weights.w)
             share = self.kernel.loss / square if square > 0.0 else 1.0
             if share < 1.0:
@@ -453,7 +454,10 @@ class BCFWState:
     # ---- passes ----
 
     def _plan_average(self, number, check_at):
-        """Restart the suffix average, or stop one that would restart before a check."""
+        """Restart the suffix average if it is time, or stop it until the next restart.
+
+        It is stopped if it would be restarted before the gap is computed next.
+        """
         restart = number == self.restart_at
         if restart:
             self.restart_at = max(self.restart_at + 1, int(self.restart_at * 2**0.5))

@@ -4,8 +4,8 @@ import numpy as np
 
 from sksstruct.utils._clock import check_clock
 
-# Number of table entries decoded between two checks for signals and time: the work of
-# some hundredths of a second, which is the delay of an interrupt.
+# Number of entries of score tables that oracles read between two checks for signals and
+# time limits: the work of some hundredths of a second, the delay of an interrupt.
 _WORK_OF_A_CALL = 2e7
 # Largest number of passes over known labelings between two passes with the oracle.
 _MOST_KNOWN = 100

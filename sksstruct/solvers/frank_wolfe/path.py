@@ -198,7 +198,10 @@ class Path:
     # ---- steps along the path ----
 
     def move(self, alpha, share):
-        """Continue at another alpha, with a share of the duals and observed outputs."""
+        """Continue at another alpha, with the duals mixed with observed labelings.
+
+        The duals have the weight `share`, and the observed labelings 1 - `share`.
+        """
         self.kernel.rescale(share, alpha)
         self.state.alpha = alpha
         # The estimates were for other weights: infinity calls the oracle for each
