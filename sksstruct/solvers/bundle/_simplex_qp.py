@@ -89,7 +89,7 @@ def _climb(gram, linear, x, face):
         # rounding errors of the sums scale with their largest terms
         noise = _EPS * (np.abs(linear[index]).max() + np.abs(part).max())
         slope = slope - slope.mean()
-        # curvature along directions that keep the sum of the entries
+        # curvature along directions that do not change the sum of the entries of x
         centered = part - part.mean(axis=0)
         centered = centered - centered.mean(axis=1)[:, None]
         bends, vectors = np.linalg.eigh((centered + centered.T) / 2)

@@ -188,7 +188,7 @@ class Bundle:
 
             return slope
 
-        # inner products over the weights without bounds
+        # Gram matrix of the planes, over the weights without bounds
         free_gram = self.gram - rows @ rows.T
         for _ in range(_NEWTON):
             w = bounded(self.beta)

@@ -65,7 +65,8 @@ class DualBundle:
             products += block @ block[place]
         self._gram[place, : self._n] = self._gram[: self._n, place] = products
         self._losses[place], self._entropies[place] = loss, entropy
-        # infinity protects the point until `bound` has computed its weight
+        # with this weight, the point is not replaced until `bound` has computed its
+        # weight in the best combination
         self._shares[place] = np.inf
 
     def bound(self, mu):

@@ -357,7 +357,8 @@ class Solver(Constrained, BaseEstimator):
                 try:
                     return self._solve(model, alpha, options)
                 except WeightsFull:
-                    # rare: tables have a capacity for many more weights than usual
+                    # The model's table of weights is full. This is rare, as its
+                    # capacity is much larger than the usual number of weights.
                     model.grow()
                 except OutOfTime:
                     return self._not_begun(model, options)

@@ -284,7 +284,7 @@ class Loop(Progress):
         return self.result(dual_state)
 
     def _pass(self, one_pass):
-        """Make one pass; it counts unless interrupted before its end or a report."""
+        """Make a pass; count it unless it is interrupted before its end or a report."""
         self.n_iter += 1
         try:
             with self.in_time():

@@ -68,15 +68,18 @@ class Procedure(Solver):
         self.started = time.perf_counter()
 
     def check_penalty(self, l1):
-        """Check the penalty as the solver does."""
+        """Raise an error if the called solver cannot have the l1 penalty."""
         self.solver.check_penalty(l1)
 
     def check_alpha(self, alpha):
-        """Check the regularization as the solver does."""
+        """Raise an error if alpha is zero and the called solver cannot have this."""
         self.solver.check_alpha(alpha)
 
     def check_model(self, model):
-        """Check the model as the solver does; all problems of a procedure are alike."""
+        """Raise an error if a model does not offer what the called solver needs.
+
+        All models that the procedure trains offer the same.
+        """
         self.solver.check_model(model)
 
     @property

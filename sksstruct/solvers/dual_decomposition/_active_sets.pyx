@@ -97,7 +97,7 @@ cdef void deactivate_outcomes(ActiveOutcomes* outcomes,
     cdef int32_t k, n_kept = 1
     cdef int side
     for k in range(1, outcomes.size):
-        # projections set q to exactly zero
+        # q is compared with exactly zero, to which projections set q
         if outcomes.q[k] == 0.0 and previous[k] == 0.0:
             continue
         outcomes.entry[n_kept], outcomes.q[n_kept] = outcomes.entry[k], outcomes.q[k]

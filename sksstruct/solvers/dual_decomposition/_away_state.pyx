@@ -31,7 +31,9 @@ from sksstruct.utils._pointers cimport const_doubles
 
 
 cdef class AwayGDMMState(GDMMState):
-    """State of GDMM whose distributions are combinations of bases.
+    """State of GDMM whose distributions are convex combinations of bases.
+
+    A basis consists of one outcome of each factor.
 
     Attributes
     ----------

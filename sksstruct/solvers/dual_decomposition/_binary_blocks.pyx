@@ -124,7 +124,7 @@ cdef class BinaryBlocks:
         for label in range(L):
             gain = self._score[label] + (-1.0 if self._y_true[label] else 1.0)
             q = unit(self._q[label] + gain / curvature)
-            # most labels stay at 0 or 1
+            # most labels stay at 0 or 1, and do not change the weights
             if q != self._q[label]:
                 self.model.add_label(
                     self._example, label, -self._C * (q - self._q[label]))
@@ -164,7 +164,8 @@ cdef class BinaryBlocks:
                         item.point.first)
             add_message(self, self.model._pairs[item.pair, 1], item.second,
                         item.point.second)
-        # labels with q = 0 imply no gains; few labels have q > 0
+        # inactive pairs of a label with q = 0 imply no gains for its neighbors; few
+        # labels have q > 0
         for label in range(self.model.n_labels):
             if self._q[label] != 0.0:
                 self._gather_inactive(label)

@@ -411,7 +411,7 @@ cdef void deactivate(CliqueOutcomes* outcomes, const double* previous) noexcept 
     cdef Py_ssize_t k, order = outcomes.order
     cdef int32_t n_kept = 1
     for k in range(1, outcomes.size):
-        # projections set q to exactly zero
+        # q is compared with exactly zero, to which projections set q
         if outcomes.q[k] == 0.0 and previous[k] == 0.0:
             continue
         outcomes.entry[n_kept], outcomes.q[n_kept] = outcomes.entry[k], outcomes.q[k]

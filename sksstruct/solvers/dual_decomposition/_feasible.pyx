@@ -284,7 +284,7 @@ cdef void change_clique(CliqueGDMMState state, Py_ssize_t clique, double C,
 
 cdef void multiply_lacks(Py_ssize_t n_labels, Py_ssize_t order, const double* lack,
                          double total, double* products) noexcept nogil:
-    """Write the product of label lacks for each outcome, over total^(order - 1)."""
+    """Write, for each outcome, the product of its labels' lacks / total^(order - 1)."""
     cdef Py_ssize_t j, a, b, n = 1
     cdef double head, part
     products[0] = total

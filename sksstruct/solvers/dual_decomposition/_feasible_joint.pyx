@@ -33,7 +33,7 @@ from sksstruct.utils._pointers cimport doubles, int32s, intps
 
 
 cdef class JointPoint:
-    """The new marginals of all variables and pairs; see `feasible_joint.py`.
+    """Marginals of variables and pairs in a mixture of allowed labelings.
 
     `integers`, `places` and `reals` are zeros that the caller allocates as scratch.
     """
@@ -45,7 +45,7 @@ cdef class JointPoint:
     cdef Py_ssize_t* first_label
     cdef Py_ssize_t* root
     cdef double* lost_mass
-    # for each active label of each variable: beta and the new marginal
+    # for each active label of each variable: beta, and its marginal in the mixture
     cdef double* beta
     cdef double* marginal
     # for each pair: offset and number of its cells, the outcomes that `fill` writes

@@ -236,7 +236,7 @@ cdef class GDMMState:
 
     cdef int _visit_cliques(self, Py_ssize_t i, double C,
                             bint greedy) except -1 nogil:
-        """Visit the cliques of an example; this class has none, a subclass has."""
+        """Visit the cliques of an example; overridden by classes that have cliques."""
         return 0
 
     cdef Py_ssize_t _best_clique(self, Py_ssize_t i, double C,

@@ -51,7 +51,7 @@ _CACHED_BALANCE = 1.0
 # The balance is reduced if the primal residual at the end of a period is more than this
 # multiple of its value before: rho is then too small for the steps to converge.
 _FALL = 0.95
-# Number of passes in a period.
+# Number of passes in a period, at whose end the balance may change.
 _PERIOD = 5
 # Number of passes before the balance may change.
 _FIRST_PASSES = 20
@@ -536,7 +536,8 @@ class BinaryGDMMRun(GDMMRun):
         n = model.n_examples
         order = self.rng.permutation(n).astype(np.intp)
         if self.loop.n_iter <= self.n_alone:
-            # at w = 0 every label would move, and would activate all of its pairs
+            # The first passes are without pairs: at w = 0 every label moves, and would
+            # activate all of its pairs.
             state.visit_alone(order)
             if self.loop.n_iter == self.n_alone:
                 state.begin_pairs()

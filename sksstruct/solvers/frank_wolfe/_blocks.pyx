@@ -484,7 +484,7 @@ cdef int _set_capacity(Blocks self, Block* block, Py_ssize_t size,
 
 
 cdef int _set_scratch(Blocks self, Py_ssize_t capacity) except -1:
-    """Enlarge the scratch of a visit, and keep the values of labelings."""
+    """Enlarge the workspace arrays of a visit; the contents of `value` are kept."""
     scratch = aligned_zeros(3 * capacity)
     cdef double* value = doubles(scratch)
     # a visit that appends a labeling has evaluated the block's other labelings before

@@ -13,7 +13,7 @@ _ROUNDING = 1e-6
 # Initial capacity of a block for labelings; the capacity doubles when needed.
 FIRST_CAPACITY = 4
 # Upper bound of capacities: more labelings than any block reaches. The size in bytes of
-# such a Gram matrix fits 64 bits.
+# a Gram matrix with so many rows and columns fits 64 bits.
 _MOST_CAPACITY = 2**24
 
 
@@ -108,7 +108,7 @@ def fits(state, model, means):
 
 
 def read_mixtures(state, model, means):
-    """Return the mixtures of labelings of a state, after checking them.
+    """Return the mean parameters, or labelings and weights, of a state; check them.
 
     Parameters
     ----------

@@ -226,7 +226,8 @@ class Path:
         # the weights are psi of Algorithm 6; theta_i is the best score without the loss
         bound = self.square + state.risk.value(self.weights.w, loss_scale=0.0)
         state.calls_of_checks += self.model.n_examples
-        # epsilon = 0 is left only if all losses are zero: all weights are optimal
+        # epsilon can be 0 here only if all losses are zero; then all weights are
+        # optimal
         target = self.kappa * epsilon if epsilon > 0.0 else np.inf
         self.move(max(bound / target, 1e-100), 1.0)
         return self.certify()
