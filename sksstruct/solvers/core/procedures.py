@@ -153,7 +153,8 @@ class FromEntropy(Procedure):
         result.objective = value[1] + alpha / 2 * float(weights @ weights)
         result.exact = float(np.mean(loss.exact))
         result.target = self.solver.tol * value[0]
-        # the certificate was for another loss, and bounds nothing here
+        # the duality gap was that of the entropy-smoothed loss, and is no bound for the
+        # requested loss
         result.dual_gap = np.inf
         return result
 

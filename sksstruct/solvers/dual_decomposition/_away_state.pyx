@@ -161,7 +161,7 @@ cdef class AwayGDMMState(GDMMState):
     cdef double _search_line(self, double slope, double longest) except -1.0:
         """Move the point along `_direction` to the minimum; return the step size."""
         cdef double curvature, step
-        # no descent, or the longest step has length zero
+        # the direction does not descend, or the longest step has length zero
         if slope <= 0.0 or longest <= 0.0:
             return 0.0
         curvature = self._take_whole_step()

@@ -356,7 +356,7 @@ cdef class BinaryBlocks:
             item = &self._active.items[k]
             first = self._q[self.model._pairs[item.pair, 0]]
             second = self._q[self.model._pairs[item.pair, 1]]
-            # q_j + q_k - 1 <= s <= min(q_j, q_k)
+            # s is moved into its bounds, q_j + q_k - 1 <= s <= min(q_j, q_k)
             both = item.point.both
             both = first if first < both else both
             both = second if second < both else both

@@ -62,7 +62,7 @@ cdef class BinaryVisits(BinaryBlocks):
                 self._visit_first_pairs(sums, True)
 
     cdef void _mark_moved(self) noexcept nogil:
-        """Mark the labels whose q differs from the observed value as moved."""
+        """Set which labels have moved: those with q different from the observed y."""
         cdef Py_ssize_t label
         for label in range(self.model.n_labels):
             self._moved[label] = self._q[label] != self._y_true[label]

@@ -164,7 +164,7 @@ cdef class JointPoint:
 
     cdef void put(self, Py_ssize_t cell, Py_ssize_t first_place,
                   Py_ssize_t second_place, double mass, double before) noexcept nogil:
-        """Write a cell: the places, the new and the old probability of an outcome."""
+        """Write a cell: places of an outcome's labels, its probability, and its q_f."""
         self.place[0][cell] = <int32_t> first_place
         self.place[1][cell] = <int32_t> second_place
         # rounding errors of away steps may be negative

@@ -299,7 +299,7 @@ cdef class LabelVisits(LabelSteps):
 
     cdef int _choose_pairs(self, Py_ssize_t i, double* lows,
                            bint choose) except -1 nogil:
-        """Sum the least, the largest and the observed s of an example, or choose s."""
+        """Sum the least, largest and observed s of an example's pairs, or choose s."""
         cdef Py_ssize_t label, other, place
         cdef int32_t pair
         cdef double* highs = lows + self.model.n_pairs

@@ -138,7 +138,8 @@ class BCARun:
             part = order[first : first + self.visits_of_a_call]
             state.visit_alone(part) if without_pairs else state.visit(part)
         if without_pairs and self.are_labels_settled():
-            # a first model is reported, as training with pairs takes much longer
+            # the model without pairs is reported, as the first report of a model with
+            # pairs comes much later
             self.evaluate()
             state.begin_pairs()
             self.alone = False

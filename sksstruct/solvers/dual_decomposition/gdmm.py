@@ -57,7 +57,8 @@ _PERIOD = 5
 _FIRST_PASSES = 20
 # Factor by which the balance, or eta, is reduced.
 _REDUCTION = 0.6
-# Lower bound of the balance, unless there are cycles.
+# Lower bound of a reduced balance, unless there are cycles. The first reduction raises
+# an initial balance below this bound.
 _LEAST_BALANCE = 1.5
 # If pairs form cycles, the steps need a larger rho to converge. The initial rho is then
 # at least this multiple of the mean cost, the scale of the multipliers.
