@@ -100,7 +100,7 @@ cdef inline double pair_gain(const Scratch* scratch, const ActiveOutcomes* outco
 cdef inline double progress_of(double gain, double curvature) noexcept nogil:
     """Return the decrease (18) of the objective if q of the observed outcome decreases.
 
-    Its probability moves to the best outcome. `gain` is the gain of the best outcome
+    The probability moves to the best outcome. `gain` is the gain of the best outcome
     minus that of the observed outcome, and `curvature` is Q.
     """
     # The change d = step (e_y - e_truth) with |d|^2 = 2 step^2 lowers the objective by

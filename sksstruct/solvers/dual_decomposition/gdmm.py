@@ -521,8 +521,8 @@ class BinaryGDMMRun(GDMMRun):
     def make_state(self):
         """Choose how passes search for pairs, and return the initial state."""
         solver = self.solver
-        # labels are divided into parts only if `partitions` is a number; otherwise each
-        # visit scores all labels
+        # labels are divided into parts only if `partitions` is a number, and not with
+        # oracle="scan"; otherwise each visit scores all labels
         is_divided = solver.oracle != "scan" and solver.partitions != "auto"
         self.n_parts = solver.partitions if is_divided else 1
         # the first passes are without pairs, but at least the last pass has pairs
