@@ -1,11 +1,11 @@
 """Inference: from the potentials of a structure to labelings, marginals and bounds.
 
-The functions and kernels of this folder take arrays of scores. How scores are formed
-from weights and features is the matter of `sksstruct.models`. Exact oracles are in a
-folder for each structure: `chains`, `segments`, `trees`, `assignment`, `cuts`,
-`dependencies` and `parts`. `search` has oracles for any structure, and `map` solvers of
-the MAP problem on factor graphs. `_checks` validates scores for all oracles, and
-`_batch` calls an oracle on many problems.
+The functions and kernels of this folder take arrays of scores, which
+`sksstruct.models` forms from weights and features. Exact oracles are in a folder for
+each structure: `chains`, `segments`, `trees`, `assignment`, `cuts`, `dependencies` and
+`parts`. `search` has oracles for any structure, and `map` solvers of the MAP problem on
+factor graphs. `_checks` validates scores for all oracles, and `_batch` calls an oracle
+on many problems.
 """
 
 from typing import TYPE_CHECKING
@@ -98,7 +98,8 @@ if TYPE_CHECKING:
         sum_product,
     )
 else:
-    # A kernel that tags imports this package, and none of the oracles.
+    # Oracles are imported on first access: kernels import this package, too, and do not
+    # need them.
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -27,7 +27,8 @@ from sksstruct.utils.parallel import run_in_chunks
 GROUP = 256
 # Largest number of variables in a group.
 MOST = 4000
-# Problems of more variables are not grouped: copying them takes longer than a call.
+# Problems with more variables are not grouped: copying their arrays into those of a
+# group takes longer than a separate call of the oracle.
 LARGE = 200
 # Problems with more entries of scores and tables are not grouped, either.
 WIDE = 3000
@@ -151,7 +152,7 @@ def is_array(scores):
 
 
 class Group:
-    """Several graphs as one graph.
+    """Several pairwise graphs merged into one graph, in which they are not connected.
 
     Parameters
     ----------
@@ -206,14 +207,20 @@ class Group:
             )
 
     def split(self, labeling, scores):
-        """Return the results of the problems."""
+        """Split a labeling of the merged graph; return the result of each problem.
+
+        `scores` has the score of each problem.
+        """
         return list(
             zip(np.split(labeling, self.first[1:-1]), scores.tolist(), strict=True)
         )
 
 
 def max_product_together(problems):
-    """Return best labelings of small trees and forests as a group, or None."""
+    """Return best labelings of small trees and forests, found in one merged forest.
+
+    Returns None if the problems cannot be merged.
+    """
     try:
         group = Group(problems)
         if not group.fits:
@@ -231,7 +238,10 @@ def max_product_together(problems):
 
 
 def min_cut_together(problems):
-    """Return minimum cuts of small graphs as a group, or None."""
+    """Return minimum cuts of small graphs, found in one merged graph.
+
+    Returns None if the problems cannot be merged.
+    """
     try:
         group = Group(problems)
         # the group's substitute for -inf would be too large for a small problem
@@ -265,7 +275,10 @@ def min_cut_together(problems):
 
 
 def viterbi_together(problems):
-    """Return best labelings of short chains as a group, or None."""
+    """Return best labelings of short chains, found in one call of a kernel.
+
+    Returns None if the problems cannot be merged.
+    """
     if not all(map(is_chain, problems)):
         return None
     n_states = problems[0][0].shape[1]
@@ -299,7 +312,10 @@ def viterbi_together(problems):
 
 
 def matching_together(problems):
-    """Return best assignments, grouped by shape, or None."""
+    """Return best assignments, found together for all problems of equal shape.
+
+    Returns None if a problem needs separate checks.
+    """
     by_shape = {}
     for k, problem in enumerate(problems):
         if not (len(problem) in (1, 2) and is_array(problem[0])):

@@ -72,7 +72,7 @@ def check_chain(unary, pairwise):
 
 
 def check_k(k, name="k"):
-    """Check a number of labelings, and return it as an int."""
+    """Check a count, such as a number of labelings; return it as an int."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {k!r}")
     return int(k)
@@ -102,7 +102,10 @@ def check_variables(unary):
 
 
 def check_flat_variables(unary):
-    """Check scores of states; return one flat row, and the number of each variable."""
+    """Check scores of states; return them flat, and each variable's number of states.
+
+    The scores of the states of variable 0 come first.
+    """
     if isinstance(unary, np.ndarray) and unary.ndim == 2 and unary.dtype != object:
         rows = check_scores("unary", unary)
         # a 2-D array is not divided into rows, of which there may be many
@@ -145,7 +148,7 @@ def check_edges(edges, n_variables):
 
 
 def check_tables(pairwise, edges, sizes):
-    """Check tables of edges; return the distinct tables, and each edge's index.
+    """Check tables of edges; return the distinct tables, and a table index per edge.
 
     pairwise is one table for all edges, or a list with a table for each edge. A table
     object that occurs several times in the list is stored once.
@@ -179,7 +182,8 @@ def check_tables(pairwise, edges, sizes):
             f"pairwise has {len(which)} tables, but there are {count} edges"
         )
     sizes = np.asarray(sizes)
-    # with one table for variables of equal size, shapes need no check for each edge
+    # if all edges share a table, and all variables have the same number of states, one
+    # comparison of shapes checks all edges
     least, most = sizes.min(), sizes.max()
     if len(tables) == 1 and least == most and tables[0].shape == (least, most):
         return tables, which

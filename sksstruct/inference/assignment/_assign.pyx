@@ -13,9 +13,10 @@ from libc.math cimport INFINITY
 
 
 cdef struct Labels:
-    # Dual prices of rows and columns; for each column: length of the shortest path to
-    # the column, the row before the column on this path, and the assigned row, or -1;
-    # and the columns not yet reached, followed by the reached columns.
+    # Dual variables ("prices") of the rows and of the columns; for each column, the
+    # length of the shortest path to the column, the row before the column on this path,
+    # and the row assigned to the column, or -1; and a list of the columns: first those
+    # not yet reached, then the reached columns.
     double* row_price
     double* column_price
     double* length
@@ -66,12 +67,14 @@ cdef Py_ssize_t shortest_path(Py_ssize_t n_columns, const double* scores,
 
 cdef bint assign(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scores,
                  double* memory, Py_ssize_t* columns) noexcept nogil:
-    """Find the best assignment; return False if every assignment is forbidden.
+    """Find the assignment of rows to columns with the highest sum of scores.
+
+    Returns False if every assignment is forbidden.
 
     Parameters
     ----------
     n_rows, n_columns : int
-        Sizes; no more rows than columns.
+        Numbers of rows and of columns; n_rows <= n_columns.
     scores : double*
         Scores of pairs, row by row; -inf forbids a pair.
     memory : double*

@@ -219,7 +219,7 @@ def _extend(scores, alone):
 
 def _assign(scores):
     """Return the column of each row, or None if every assignment is forbidden."""
-    # scores were checked, so that scipy raises ValueError only if none is feasible
+    # scores were checked: SciPy raises ValueError only if no assignment is feasible
     try:
         return linear_sum_assignment(scores, maximize=True)[1]
     except ValueError:
@@ -227,7 +227,7 @@ def _assign(scores):
 
 
 def _with_prices(scores, columns, n_columns):
-    """Return the results for best assignments, with their prices.
+    """Return a `Matching` with dual prices for each of many best assignments.
 
     The first `n_columns` columns of `scores` are not extra columns.
     """

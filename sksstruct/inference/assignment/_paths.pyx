@@ -37,7 +37,6 @@ cdef void load_gains(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scor
     """Write the gains of an assignment's residual graph, without the padding."""
     cdef Py_ssize_t i, j
     cdef double current, best
-    # columns that are not taken are free
     memset(taken, False, n_columns)
     for i in range(n_rows):
         taken[columns[i]] = True
@@ -69,14 +68,14 @@ cdef void find_longest_paths(Py_ssize_t n, double* paths) noexcept nogil:
     cdef double gain
     for i in range(n):
         paths[i * ld + i] = 0.0
-    # after each round, paths may visit all nodes up to `middle`
+    # after each round, all nodes up to `middle` may be inner nodes of paths
     for middle in range(n):
         for i in range(n):
             gain = paths[i * ld + middle]
             # i == middle would change nothing, and read and write the same row
             if i != middle and gain > -INFINITY:
                 sks_raise(ld, gain, paths + middle * ld, paths + i * ld)
-    # rounding may give a cycle a small positive gain
+    # rounding may have given a cycle a small positive gain: reset
     for i in range(n):
         paths[i * ld + i] = 0.0
 
@@ -89,7 +88,7 @@ cdef void add_paths(Py_ssize_t n_rows, Py_ssize_t n_columns, double* scores,
     Parameters
     ----------
     n_rows, n_columns : int
-        Sizes.
+        Numbers of rows and of columns.
     scores : double*
         Scores of pairs, row by row; overwritten.
     columns : Py_ssize_t*

@@ -4,21 +4,22 @@ from sksstruct.inference.search._best_first cimport BestFirst
 
 
 cdef class AssignmentSearch(BestFirst):
-    # The problem; if `alone`, the last state of a row means that the row has no column.
+    # Sizes of the problem. The states of a row are the columns and, if `alone`, a last
+    # state, which means that the row has no column.
     cdef Py_ssize_t n_rows, n_columns, n_states
     cdef bint alone
-    # (n_rows, n_states), set by the caller
+    # (n_rows, n_states): score of each state of each row, written by the caller
     cdef double* scores
     # n_rows times the largest absolute score: scale of rounding errors
     cdef double _size
-    # For each part: prices of rows and of columns, and for each row a lower bound on
-    # the loss of labelings that change the row; whether states are allowed, and whether
-    # rows are fixed.
+    # For each part: dual prices of rows and of columns, and for each row a lower bound
+    # on the loss of score if the row changes its state; whether the part allows each
+    # state of each row, and whether each row is fixed.
     cdef double* _prices
     cdef unsigned char* _flags
-    # For the current part: row of each column, -1 or -2 (see `_load_part`); lengths of
-    # shortest paths, up to a limit; predecessor of each node on its shortest path; and
-    # reached nodes.
+    # For the current part: row of each column, -1 if free or -2 if its row is fixed;
+    # length of the shortest path to each node, up to `_limit`; predecessor of each node
+    # on its shortest path; and list of the reached nodes.
     cdef int32_t* _owner
     cdef double* _length
     cdef int32_t* _before

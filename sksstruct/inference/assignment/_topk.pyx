@@ -83,15 +83,15 @@ cdef class AssignmentSearch(BestFirst):
         return 0
 
     cdef double* _row_prices(self, Py_ssize_t part) noexcept nogil:
-        """Return the prices of rows, followed by prices of columns."""
+        """Return the dual prices of a part's rows, followed by those of its columns."""
         return self._prices + part * (2 * self.n_rows + self.n_columns)
 
     cdef double* _bounds(self, Py_ssize_t part) noexcept nogil:
-        """Return the lower bounds of rows."""
+        """Return, for each row of a part, a lower bound on the loss if it changes."""
         return self._row_prices(part) + self.n_rows + self.n_columns
 
     cdef unsigned char* _allowed(self, Py_ssize_t part) noexcept nogil:
-        """Return whether states of rows are allowed, then whether rows are fixed."""
+        """Return whether a part allows states of rows, then whether rows are fixed."""
         return self._flags + part * self.n_rows * (self.n_states + 1)
 
     # ---- parts ----
@@ -160,7 +160,8 @@ cdef class AssignmentSearch(BestFirst):
         cdef Part* new = self._parts + other
         cdef double length
         self._load_part(part)
-        # the cycle is searched again, for its path and the lengths that change prices
+        # the cycle is searched again, for its path and for the lengths of shortest
+        # paths, from which the new part's prices follow
         length = self._shortest_cycle(
             part, start, rounded_up(self._bounds(part)[start], self._size))
         memcpy(self.labeling(other), self.labeling(part),
@@ -176,19 +177,21 @@ cdef class AssignmentSearch(BestFirst):
         new.score = 0.0
         for row in range(self.n_rows):
             new.score += self.scores[row * self.n_states + self.labeling(other)[row]]
-            # an assignment that loses x here loses x + length in the larger part
+            # an assignment whose score is x below the new part's best score is
+            # x + length below the best score of `part`
             self._bounds(other)[row] = 0.0
             if self.labeling(other)[row] == self.labeling(part)[row]:
                 self._bounds(other)[row] = max(self._bounds(part)[row] - length, 0.0)
         new.next_score, new.stale = new.score, True
-        # the part loses the new state, and its next score becomes an upper bound
+        # `part` forbids the new state of row `start`, which makes its next score an
+        # upper bound
         self._allowed(part)[start * self.n_states + state] = 0
         self._parts[part].stale = True
         return True
 
     cdef void _swap_all(self, Py_ssize_t part, Py_ssize_t count,
                         double* least) noexcept nogil:
-        """Insert the losses of assignments in which two rows swap their columns.
+        """Insert the losses of score of all swaps of two rows' columns into `least`.
 
         The second best assignment loses at most the least of these losses.
         """
@@ -235,13 +238,17 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef void _leave_row(self, Py_ssize_t part, Py_ssize_t row,
                          double reached) noexcept nogil:
-        """Relax the arcs of a row."""
+        """Relax the arcs from a row to columns and to F, in Dijkstra's method.
+
+        `reached` is the length of the shortest path to the row.
+        """
         cdef Py_ssize_t n = self.n_columns, column, current = self.labeling(part)[row]
         cdef const double* scores = self.scores + row * self.n_states
         cdef const double* prices = self._row_prices(part) + self.n_rows
         cdef const unsigned char* allowed = self._allowed(part) + row * self.n_states
         cdef double price = self._row_prices(part)[row]
-        # most columns are beyond the limit; forbidden pairs always are
+        # the paths to most columns are longer than the limit; paths over forbidden
+        # pairs always are
         cdef double highest = self._limit - reached + price
         for column in range(n):
             if -scores[column] - prices[column] <= highest and (
@@ -270,7 +277,10 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef double _shortest_cycle(self, Py_ssize_t part, Py_ssize_t start,
                                 double limit) noexcept nogil:
-        """Return the length of a row's shortest cycle; INFINITY if above the limit."""
+        """Return the length of the shortest cycle through a row, up to a limit.
+
+        The result is INFINITY if the cycle is longer.
+        """
         cdef Py_ssize_t n = self.n_columns, k, node, place, done = 0
         cdef Py_ssize_t free_node = n + self.n_rows
         cdef Py_ssize_t target = self.labeling(part)[start]
@@ -325,7 +335,11 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef void _reprice(self, Py_ssize_t part, Py_ssize_t other, Py_ssize_t start,
                        double length) noexcept nogil:
-        """Raise prices by shortest path lengths, cut off at the length of the cycle."""
+        """Change dual prices by shortest path lengths, cut off at the cycle's length.
+
+        The prices of the part `other` are those of its best assignment, which differs
+        from that of `part` by this cycle.
+        """
         cdef double* prices = self._row_prices(other)
         cdef Py_ssize_t n = self.n_columns, row, column, node
         # the price of F must stay zero: its path length is subtracted from all changes

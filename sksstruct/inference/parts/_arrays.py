@@ -16,7 +16,11 @@ def check_images(unary):
 
 
 def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
-    """Return checked springs, and scratch doubles and integers of `PartsTree`."""
+    """Return the checked springs of edges, and the workspace of `PartsTree`.
+
+    Springs are the arrays `offsets`, `quadratic` and `linear`. The workspace is an
+    array of doubles and an array of integers.
+    """
     # without types, each edge has a single spring
     shape = (len(edges), 2) if bias is None else (len(edges), bias.shape[1], 2)
     offsets = _by_edge("offsets", offsets, shape)
@@ -51,7 +55,7 @@ def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
 
 
 def _by_edge(name, values, shape):
-    """Broadcast values to one number for rows and one for columns per edge."""
+    """Broadcast values to a number for rows and a number for columns of each edge."""
     # infinities would make products and differences NaN; check_scores accepts -inf,
     # which is an error here
     values = check_scores(name, 0.0 if values is None else values)
@@ -69,7 +73,7 @@ def _by_edge(name, values, shape):
 
 
 def product_arrays(tree):
-    """Return arrays of beliefs, backpointers to positions, positions and types."""
+    """Return arrays of beliefs, backpointers, best positions and best types."""
     n, cells = tree.n_variables, tree.height * tree.width
     per_cell = 2 * tree.n_types + 1 if tree.n_types else 2
     return (
@@ -81,14 +85,22 @@ def product_arrays(tree):
 
 
 def marginal_arrays(tree):
-    """Return arrays of scores of subtrees, beliefs, messages, and scores of trees."""
+    """Return arrays for max-marginals of parts.
+
+    The arrays are for scores of subtrees, beliefs, messages followed by workspace, and
+    the best score of each tree.
+    """
     rows, cells = tree.n_variables + tree.most_children + 2, tree.height * tree.width
     best = np.full(tree.n_variables, -np.inf)
     return tree.unary.copy(), tree.unary.copy(), np.zeros(rows * cells), best
 
 
 def list_arrays(tree, n_copies):
-    """Return scores of subtrees, and memory for scores without later children."""
+    """Return arrays for the k best placements, `_best` and `_without`.
+
+    `_best` is for scores of subtrees, and `_without` for scores of the parent without
+    the messages of a part and of its earlier siblings.
+    """
     flat = tree.unary.reshape(tree.n_variables, -1)
     best = np.tile(flat, (1, n_copies))
     return best, np.empty(best.shape)
@@ -100,7 +112,7 @@ def labelings(count, n):
 
 
 def split_states(states, tree, edge, with_types):
-    """Return the positions of parts, and the types of edges, encoded in states.
+    """Decode states of parts into positions of the parts and types of edges.
 
     `edge` has the number of the edge above each part, or -1.
     """

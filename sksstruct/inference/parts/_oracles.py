@@ -11,7 +11,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 class Placement(NamedTuple):
-    """Best positions of parts.
+    """Best positions of the parts of a tree, and their score.
 
     Parameters
     ----------

@@ -4,7 +4,8 @@ from sksstruct.inference.trees._tree cimport Tree
 
 
 cdef struct Deformation:
-    # score linear d - quadratic d^2 of d = receiver - sender - offset
+    # Parameters of the score linear d - quadratic d^2 of a message, where d is the
+    # receiver's row or column minus the sender's minus the offset.
     double quadratic
     double linear
     double offset
@@ -12,18 +13,20 @@ cdef struct Deformation:
 
 cdef class PartsTree(Tree):
     cdef readonly Py_ssize_t height, width
-    # scores of positions; offsets, quadratic and linear scores of springs
+    # scores of parts at positions; offsets, quadratic and linear scores of edges
     cdef readonly object unary, springs
     cdef Py_ssize_t _cells
     cdef object _owned
-    # for each edge and type, a number for rows and a number for columns
+    # (n_edges, n_types, 2): for each edge and type, a number for rows and for columns
     cdef const double* _offsets
     cdef const double* _quadratic
     cdef const double* _linear
-    # number of types; 0 if edges have no types: then the arrays above have one type
+    # number of types of an edge; 0 if edges have no types, and then the three arrays
+    # above have one type
     cdef readonly Py_ssize_t n_types
     cdef const double* _bias
-    # a grid per edge, type and end; NULL if types have no scores of positions
+    # (n_edges, n_types, 2, height, width): score of a type at the position of either
+    # end of an edge; NULL if there are no such scores
     cdef const double* _end_scores
     # scratch of `_deform`: scores to send, message of a type, and maximum over types
     cdef double* _grids

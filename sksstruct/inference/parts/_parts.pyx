@@ -52,7 +52,10 @@ cdef struct Hull:
 
 cdef void send_lines(Py_ssize_t n, const double* values, const Deformation* deformation,
                      double* out, int32_t* argument) noexcept nogil:
-    """Do the same as `send` for lines of equal slope, one of which is the highest."""
+    """Compute the message of `send` without quadratic terms.
+
+    The parabolas are then lines of equal slope, one of which is the highest everywhere.
+    """
     cdef Py_ssize_t sender, receiver, best = 0
     cdef double linear = deformation.linear, highest = -INFINITY
     # As in `form_hull`, the first best sender wins ties. If all values are -inf, sender
@@ -84,8 +87,8 @@ cdef void form_hull(Py_ssize_t n, const double* values, double quadratic,
             cross = ((values[last] - values[sender]) / quadratic
                      + <double> (sender * sender - last * last)) / (
                 2.0 * (sender - last))
-            # if both are equal, three parabolas meet in a point, and the middle
-            # parabola is the highest nowhere else
+            # if the crossing equals this start, three parabolas meet in a point, and
+            # the middle parabola is the highest nowhere else
             if cross > hull.start[top]:
                 break
             top -= 1
@@ -117,8 +120,9 @@ cdef void send(Py_ssize_t n, const double* values, const Deformation* deformatio
     # computed without the shift, and receivers are shifted instead.
     shift = offset + linear / (2.0 * quadratic)
     for receiver in range(n):
-        # Starts and receivers both increase: all steps together are at most n. Exactly
-        # at a start the previous parabola counts, the first of two equal parabolas.
+        # Starts and receivers both increase, so that `place` increases at most n times
+        # in total. Exactly at a start, where two parabolas are equal, the previous
+        # parabola counts: of equal senders the first.
         while (place + 1 < hull.count
                and receiver - shift > hull.start[place + 1]):
             place += 1
@@ -129,14 +133,14 @@ cdef void send(Py_ssize_t n, const double* values, const Deformation* deformatio
 
 
 cdef inline void add_row(Py_ssize_t n, const double* row, double* out) noexcept nogil:
-    """Add a row to `out`."""
+    """Add n numbers, `row`, to those of `out`."""
     cdef Py_ssize_t k
     for k in range(n):
         out[k] += row[k]
 
 
 cdef class PartsTree(Tree):
-    """Checked scores of positions and deformations on a tree.
+    """Tree of parts, with checked scores of positions and of deformations.
 
     Cells number the positions row by row.
 
@@ -179,7 +183,10 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef Deformation _deformation(self, Py_ssize_t child, Py_ssize_t t, bint up,
                                   Py_ssize_t axis) noexcept nogil:
-        """Return how a child's edge of type t scores rows (axis 0) or columns (1)."""
+        """Return the deformation of the edge above a child, of type t, in one axis.
+
+        Axis 0 is rows, and axis 1 is columns. `up` is whether the child is the sender.
+        """
         cdef Py_ssize_t edge = self._edge[child]
         # d is the displacement from the first end of the edge to the second
         cdef Py_ssize_t spring = 2 * (edge * max(self.n_types, 1) + t) + axis
@@ -194,17 +201,17 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef const double* _ends_of(self, Py_ssize_t edge, Py_ssize_t t,
                                 Py_ssize_t end) noexcept nogil:
-        """Return the scores of a type at the positions of an end of an edge."""
+        """Return the scores of a type at all positions of one end of an edge."""
         return self._end_scores + (2 * (edge * self.n_types + t) + end) * self._cells
 
     @cython.final
     cdef void _deform(self, Py_ssize_t child, bint up, const double* values,
                       double* out, int32_t* where) noexcept nogil:
-        """Add the message along the edge above a child, up to the parent or down.
+        """Add the message of the edge above a child, up or down, to `out`.
 
-        The message is the maximum over types. where is NULL, or gets the output of
-        `_transform` for each type, followed, with types, by the best type for each
-        position of the receiver.
+        The message is the maximum over types. `where` is NULL, or receives the
+        backpointers of `_transform` for each type and, if edges have types, the best
+        type for each position of the receiver.
         """
         cdef Py_ssize_t edge = self._edge[child], cells = self._cells, t, cell
         # the end of the edge that sends: the child's end if the message is sent up
@@ -252,11 +259,12 @@ cdef class PartsTree(Tree):
     cdef void _transform(self, Py_ssize_t child, Py_ssize_t t, bint up,
                          const double* values, double* out,
                          int32_t* where) noexcept nogil:
-        """Add the distance transform along the edge above a child, for type t.
+        """Add the distance transform of `values` to `out`, for one edge and type t.
 
-        where is NULL, or gets the sender's best position for each of the receiver's:
-        its row for each cell of the receiver, followed by its column for each pair of
-        a sender's row and a receiver's column.
+        The edge is the one above a child, which sends if `up`. `where` is NULL, or
+        receives the sender's best position for each position of the receiver: the
+        sender's row for each cell of the receiver, followed by the sender's column for
+        each pair of a sender's row and a receiver's column.
         """
         cdef Py_ssize_t height = self.height, width = self.width, row, column
         cdef Deformation in_rows = self._deformation(child, t, up, 1)
@@ -309,7 +317,11 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef double _place(self, const double* belief, const int32_t* where,
                        Py_ssize_t size, int32_t* found, int32_t* types) noexcept nogil:
-        """Choose positions and types from the roots down; return the score."""
+        """Choose the best position and type of each part; return their score.
+
+        Roots have the best positions of their beliefs, and all other parts follow the
+        backpointers of their parents' positions.
+        """
         cdef const int32_t* backpointers
         cdef Py_ssize_t width = self.width, k, part, parent, cell, t = 0
         cdef double score = 0.0
@@ -361,7 +373,7 @@ cdef class PartsTree(Tree):
         `up` has the scores of positions on entry, and scores of subtrees on return.
         """
         cdef Py_ssize_t k, part, parent, cell, cells = self._cells
-        # position 0 of the order is the root of roots
+        # place 0 of the order is the root of roots, which is not a part
         for k in range(self.n_variables, 0, -1):
             part = self._order[k]
             parent = self._parent[part]

@@ -2,8 +2,9 @@ from sksstruct.inference.trees._tree cimport Tree
 
 
 cdef struct Spring:
-    # score linear d - quadratic d^2 of the displacement d of an edge, the second part
-    # minus the first minus the offset, in rows [0] and in columns [1]
+    # Parameters of the score linear d - quadratic d^2 of an edge, where d is the
+    # position of the second part minus that of the first part minus the offset. Index 0
+    # is for rows, and index 1 for columns.
     double offset[2]
     double linear[2]
     double quadratic[2]

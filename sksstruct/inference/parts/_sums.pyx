@@ -31,8 +31,9 @@ cdef double SMALLEST = 1e-280
 
 
 cdef struct Lines:
-    # g minus `top` of an edge for the differences x - z of coordinates, from 1 - n to
-    # n - 1, and in reverse order
+    # g(x - z) - top, or its exponential, for all differences x - z of a parent's and a
+    # child's coordinate, from 1 - n to n - 1 (`forward`) and from n - 1 to 1 - n
+    # (`backward`). g scores the displacement of an edge, and `top` is its maximum.
     double* forward
     double* backward
     double top
@@ -51,7 +52,8 @@ cdef struct Scratch:
     # a transposed grid, (width, ld_turned), and a table of pairs of rows or columns
     double* turned
     double* pairs
-    # g for all pairs of columns, (width, ld)
+    # (width, ld): the score g of the displacement minus its maximum, or the exponential
+    # of this difference, for each pair of a sender's and a receiver's column
     double* table
     Lines rows
     Lines columns
@@ -59,7 +61,7 @@ cdef struct Scratch:
 
 
 cdef Py_ssize_t grid_ld(Py_ssize_t width) noexcept nogil:
-    """Return the length of a row of a grid."""
+    """Return the length of a grid's row: the width, rounded up to a multiple of 8."""
     return (width + 7) // 8 * 8
 
 
@@ -110,7 +112,10 @@ cdef Scratch divide_memory(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t wid
 cdef inline void combine(bint logs, Py_ssize_t n, Py_ssize_t ld, const double* row,
                          const double* table, const double* zeros,
                          double* out) noexcept nogil:
-    """Write out[b] = sum_a row[a] table[a, b], or this sum of logarithms as one."""
+    """Write out[b] = sum_a row[a] table[a, b]; with logs, a sum of their exponentials.
+
+    If `logs`, out[b] = log sum_a exp(row[a] + table[a, b]).
+    """
     if logs:
         # `sks_logplus` adds to `out`
         memset(out, 0, ld * sizeof(double))
@@ -139,7 +144,7 @@ cdef inline double sign_of(Tree tree, Py_ssize_t child) noexcept nogil:
 
 cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double sign,
                      Py_ssize_t n, Lines* lines) noexcept nogil:
-    """Tabulate g along an axis of n positions."""
+    """Tabulate the scores g of the displacements of an edge, in an axis of length n."""
     cdef Py_ssize_t k
     cdef double d
     lines.top = -INFINITY
@@ -157,7 +162,10 @@ cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double si
 
 cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
                        bint up, Scratch* s) noexcept nogil:
-    """Tabulate g of the edge above a child, for messages from (up) or to the child."""
+    """Tabulate the scores g of displacements of the edge above a child.
+
+    The tables are for the message from the child (`up`) or to the child.
+    """
     cdef const Spring* spring = springs + tree._edge[child]
     cdef double sign = sign_of(tree, child)
     cdef const double* line
@@ -175,8 +183,12 @@ cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* spr
 
 cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
                     double* out) noexcept nogil:
-    """Sum over the rows of the sender, in each column."""
-    # x - z decreases with the sender's row if z is the sender, and increases if x is
+    """Transform a grid in each column: sum over the sender's rows.
+
+    One of the two passes of a message; `up` if the child is the sender.
+    """
+    # The parent's row minus the child's row decreases with the sender's row if the
+    # child is the sender, and increases if the parent is the sender.
     cdef const double* line = s.rows.backward if up else s.rows.forward
     cdef Py_ssize_t row
     for row in range(s.height):
@@ -186,7 +198,10 @@ cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
 
 cdef void pass_columns(bint logs, const Scratch* s, const double* grid,
                        double* out) noexcept nogil:
-    """Sum over the columns of the sender, in each row."""
+    """Transform a grid in each row: sum over the sender's columns.
+
+    One of the two passes of a message.
+    """
     cdef Py_ssize_t row
     for row in range(s.height):
         combine(logs, s.width, s.ld, grid + row * s.ld, s.table, s.zeros,
@@ -197,7 +212,11 @@ cdef void pass_columns(bint logs, const Scratch* s, const double* grid,
 
 cdef double load_grid(bint logs, const Scratch* s, const double* values,
                       double* out) noexcept nogil:
-    """Write values and return 0, or exp(value - maximum) and return the maximum."""
+    """Write a grid of values to `out` for `combine`; return the value subtracted.
+
+    If `logs`, values are copied, and 0 is returned. Otherwise exp(value - maximum) is
+    written, and the maximum is returned.
+    """
     cdef double low
     if logs:
         memcpy(out, values, s.cells * sizeof(double))
@@ -207,7 +226,10 @@ cdef double load_grid(bint logs, const Scratch* s, const double* values,
 
 
 cdef bint is_large(const Scratch* s) noexcept nogil:
-    """Whether all sums of exponentials of a message are large enough."""
+    """Return whether all sums of exponentials of a message are large enough.
+
+    Smaller sums may have lost terms that underflowed.
+    """
     cdef Py_ssize_t row, column
     cdef double smallest = INFINITY
     # the padding is excluded, as its sums are zero
@@ -259,8 +281,8 @@ cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs
     cdef double top, sign = sign_of(tree, child)
     load_springs(logs, tree, child, springs, False, s)
     top = load_grid(logs, s, others, s.parent)
-    # the pass over columns is first: moments need the sums over x_c for each x_r and
-    # z_c
+    # the pass over columns is first: moments need the sums over the parent's columns
+    # for each pair of a parent's row and a child's column
     pass_columns(logs, s, s.parent, s.between)
     pass_rows(logs, s, False, s.between, s.sent)
     if not logs and not is_large(s):
@@ -268,15 +290,16 @@ cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs
     read_message(logs, s, top, s.sent)
     load_grid(logs, s, grid, s.child)
     # Probabilities of pairs of rows are sums over pairs of columns: the first pass has
-    # summed over x_c, and the products below sum over z_c.
+    # summed over the parent's columns, and the products below sum over the child's.
     turn(logs, s, s.between)
     for k in range(s.height):
         combine(logs, s.width, s.ld_turned, s.child + k * s.ld, s.turned, s.zeros,
                 s.pairs + k * s.ld_turned)
     form_moments(logs, s.height, s.ld_turned, s.pairs, &s.rows, sign,
                  springs[edge].offset[0], moments)
-    # Probabilities of pairs of columns are sums over z_r, then over x_r. `between` may
-    # be overwritten, as the message from the parent has been computed.
+    # Probabilities of pairs of columns are sums over the child's rows, then over the
+    # parent's rows. `between` may be overwritten, as the message from the parent has
+    # been computed.
     pass_rows(logs, s, True, s.child, s.between)
     turn(logs, s, s.between)
     for k in range(s.width):
@@ -290,16 +313,18 @@ cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs
 cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
                        const Lines* lines, double sign, double offset,
                        double* moments) noexcept nogil:
-    """Write E d of a coordinate to moments[0], and E d^2 to moments[2].
+    """Write the means of d and d^2 to moments[0] and moments[2], in one axis.
 
-    `pairs` has a row for each coordinate z of the child: the probabilities of x,
-    without g of this coordinate, and up to a common factor.
+    d is the displacement of the edge minus its offset. Row z of `pairs` has, for each
+    coordinate x of the parent and the coordinate z of the child, the probability of
+    (x, z) without the factor exp(g(x - z)), up to a common factor; its logarithm if
+    `logs`. `pairs` is overwritten.
     """
     cdef Py_ssize_t sender, receiver
     cdef double d, total = 0.0, first = 0.0, second = 0.0, top = -INFINITY
     cdef double* row
     cdef const double* line
-    # multiply by g of this coordinate
+    # multiply by the factor exp(g(x - z)), or add its logarithm
     for sender in range(n):
         row, line = pairs + sender * ld, lines.forward + (n - 1 - sender)
         for receiver in range(n):
@@ -311,7 +336,7 @@ cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
     for sender in range(n):
         row = pairs + sender * ld
         for receiver in range(n):
-            # exponentials were scaled before; their sum is not tiny, as `is_large`
+            # without logarithms, the sum of the exponentials is not tiny, as `is_large`
             # accepted the message
             if logs:
                 row[receiver] = exp(row[receiver] - top)
@@ -342,7 +367,7 @@ cdef double sum_up(Tree tree, const Spring* springs, double* grids,
     cdef Py_ssize_t k, child, parent
     cdef double value = 0.0, top, low
     cdef double* grid
-    # position 0 of the order is the root of roots
+    # place 0 of the order is the root of roots, which is not a part
     for k in range(tree.n_variables, 0, -1):
         child = tree._order[k]
         parent, grid = tree._parent[child], grids + child * s.cells
@@ -439,7 +464,7 @@ cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
 
 
 def grid_length(Py_ssize_t width):
-    """Return the length of a row of a grid."""
+    """Return the length of a grid's row: the width, rounded up to a multiple of 8."""
     return grid_ld(width)
 
 

@@ -22,9 +22,12 @@ from sksstruct.inference.parts._arrays import labelings, list_arrays, split_stat
 
 
 cdef struct Joint:
-    # An edge: sizes; deformations for each type, in rows and columns, from the child to
-    # the parent; scores of types; scores of types at the positions of both parts, or
-    # NULL. `stride` is the distance of the scores of two types.
+    # The edge above a part. `width` and `cells` are the sizes of the grid.
+    # `deformations` has two entries for each type, for rows and for columns, from the
+    # child to the parent. `bias` has the score of each type. `at_parent` and `at_child`
+    # have the scores of type 0 at the positions of the two parts; those of the next
+    # type are `stride` entries later. `bias` and `at_parent` are NULL without such
+    # scores. If `best_type`, a pair of positions has the score of its best type.
     Py_ssize_t width, cells, n_types, stride
     bint best_type
     const Deformation* deformations
@@ -52,7 +55,10 @@ cdef inline double joint_score(const Joint* joint, Py_ssize_t t, Py_ssize_t pare
 
 cdef void add_joint(const Link* link, Py_ssize_t state_of_parent, Py_ssize_t first,
                     Py_ssize_t stop, double* out) noexcept nogil:
-    """Add the scores of an edge; see `AddPairs`."""
+    """Add the edge scores of a parent's state and the child's states to `out`.
+
+    The child's states are first..stop - 1. See `AddPairs`.
+    """
     cdef const Joint* joint = <const Joint*> link.table
     cdef Py_ssize_t parent = state_of_parent % joint.cells, state, t
     cdef double best
@@ -77,8 +83,9 @@ cdef class BestPlacements(PartsTree):
     """
 
     cdef Py_ssize_t _n_copies
-    # of each part: best scores of states, and scores of the parent without the messages
-    # of this part and of later children
+    # For each part and state: the best score of the subtree below the part. For each
+    # part and state of its parent: the parent's score without the messages of this part
+    # and of its earlier siblings.
     cdef double* _best
     cdef double* _without
     cdef Joint* _joints
@@ -122,13 +129,13 @@ cdef class BestPlacements(PartsTree):
         return split_states(states, self, self._arrays[1], with_types)
 
     cdef void _link(self, SubtreeLists lists) noexcept nogil:
-        """Send messages up, and set the links of the lists."""
+        """Send messages to parents, and fill in the links of the lists of subtrees."""
         cdef Py_ssize_t cells = self._cells, size = cells * self._n_copies
         cdef Py_ssize_t place, part, parent, t
         cdef double total = 0.0
         cdef double* without
         cdef Link* link
-        # children come before parents, whose rows are then complete
+        # children come before parents, whose scores of subtrees are then complete
         for place in range(self.n_variables, 0, -1):
             part, link = self._order[place], lists.links + place
             link.variable, link.parent = <int32_t> part, self._above[place]
@@ -154,7 +161,7 @@ cdef class BestPlacements(PartsTree):
             link.table = <const double*> self._join(part)
 
     cdef Joint* _join(self, Py_ssize_t part) noexcept nogil:
-        """Set the scores of the edge above a part."""
+        """Fill in and return the scores of the edge above a part."""
         cdef Joint* joint = self._joints + part
         cdef Py_ssize_t edge = self._edge[part], t, axis
         cdef Py_ssize_t end = self._ends[2 * edge + 1] == part

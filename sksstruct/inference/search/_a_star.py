@@ -70,8 +70,9 @@ def best_first(
     result : SearchResult
         The paths as `labelings`, each a list of states from the start to a goal, with
         their scores; fewer than k if no more exist or `max_nodes` was reached. Of paths
-        to the same state only the k best are extended. Of equal sums the newest path is
-        extended first. On graphs with cycles, paths may visit a state several times.
+        to the same state only the k best are extended. Of paths with the same score
+        plus bound the newest is extended first. On graphs with cycles, paths may visit
+        a state several times.
 
     Raises
     ------
@@ -147,7 +148,7 @@ class _Agenda:
         return bool(self._heap)
 
     def add(self, state, score, before):
-        """Add the path that extends `before` by a step to a state."""
+        """Add to the queue the path that extends `before` by a step to a state."""
         scores = self._scores.setdefault(state, [])
         if len(scores) == self.k and score <= scores[0]:
             return

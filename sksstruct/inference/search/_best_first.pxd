@@ -1,21 +1,23 @@
 from libc.stdint cimport int32_t
 
-# Largest number of least costs that `refresh` finds at once, for parts split later.
+# `refresh` computes the costs of the k cheapest changes of a part's best labeling, with
+# k at most MOST_WANTED: parts that are split off later use these costs as bounds.
 cdef enum:
     MOST_WANTED = 16
 
 
 # Sums of the same numbers in different order differ by less than the margin of
-# `rounded_up`. A cost is a difference of sums: between labelings that tie, the rounding
-# error of a cost is relative to the size of the scores, not of the cost.
+# `rounded_up`. A cost is the difference between the scores of two labelings. If the
+# labelings tie, its rounding error is relative to the size of the scores, not of the
+# cost.
 cdef inline double rounded_up(double value, double size) noexcept nogil:
-    """Value plus a margin above rounding errors, for scores of a given size."""
+    """Return a cost plus a margin above rounding errors of scores of a given size."""
     return value + 1e-9 * value + 1e-12 * size
 
 
 cdef inline void insert_least(Py_ssize_t count, double* least,
                               double value) noexcept nogil:
-    """Insert a value into the ascending list of the least values so far."""
+    """Insert a value into the ascending list of the `count` least values so far."""
     cdef Py_ssize_t k = count - 1
     if value >= least[k]:
         return
@@ -26,16 +28,18 @@ cdef inline void insert_least(Py_ssize_t count, double* least,
 
 
 cdef struct Part:
-    # Scores of the best labeling and of the second best labeling, whose states differ
-    # at `variable`; the second best has `state` there, if the subclass sets `state`. A
-    # part is stale if `next_score` is only an upper bound.
+    # A part of the set of labelings, with the scores of its best labeling (`score`) and
+    # of its second best labeling (`next_score`). The two differ at `variable`, where
+    # the second best labeling has `state`; some subclasses do not set `state`. A part
+    # is stale if `next_score` is only an upper bound.
     double score, next_score
     Py_ssize_t variable, state
     bint stale
 
 
 cdef class BestFirst:
-    # Scratch of one thread; grows with the number of labelings.
+    # Workspace of one thread. Row k of `_labelings`, of n_variables states, is the best
+    # labeling of part k. Both arrays grow with the number of parts.
     cdef Py_ssize_t n_variables, n_parts
     cdef Part* _parts
     cdef int32_t* _labelings

@@ -30,26 +30,28 @@ cdef class BestFirst:
 
     # ---- overridden by subclasses ----
 
-    # Make room for a part; overriding methods call this one, too.
+    # Reserve memory for the part with index `part`. An overriding method must also call
+    # BestFirst.reserve_part.
     cdef int reserve_part(self, Py_ssize_t part) except -1 nogil:
         reserve(<void**> &self._parts, &self._part_capacity, part + 1, sizeof(Part))
         reserve(<void**> &self._labelings, &self._label_capacity,
                 (part + 1) * self.n_variables, sizeof(int32_t))
         return 0
 
-    # Write part 0, the set of all labelings: best labeling, its score, and an upper
-    # bound on the second best. Return False if every labeling is forbidden.
+    # Write part 0, the set of all labelings: the best labeling, its score, and an upper
+    # bound on the score of the second best labeling. Return False if every labeling is
+    # forbidden.
     cdef bint start(self) except -1 nogil:
         raise NotImplementedError
 
-    # Find the second best labeling of a stale part; the score is -inf if the part has
-    # one labeling. A subclass may also just lower the bound, and leave the part stale.
-    # `wanted` is the number of labelings still to be found.
+    # Find the second best labeling of a stale part, and set `next_score`, to -inf if
+    # the part has only one labeling. A subclass may also lower the bound `next_score`
+    # and leave the part stale. `wanted` is the number of labelings still to be found.
     cdef int refresh(self, Py_ssize_t part, Py_ssize_t wanted) except -1 nogil:
         raise NotImplementedError
 
-    # Move the labelings that share the changed state of the second best labeling from
-    # `part` to `other`. Return False if all moved labelings are forbidden.
+    # Move all labelings that agree with the second best labeling at the `variable` of
+    # `part` from `part` to `other`. Return False if all moved labelings are forbidden.
     cdef bint split(self, Py_ssize_t part, Py_ssize_t other) except -1 nogil:
         raise NotImplementedError
 
@@ -72,7 +74,8 @@ cdef class BestFirst:
             # each part has only its best labeling left
             if self._parts[best].next_score == -INFINITY:
                 break
-            # bounds suffice to rule parts out: most parts are never refreshed
+            # the bound is the highest: replace it by the score of a second best
+            # labeling (most parts are never refreshed)
             if self._parts[best].stale:
                 self.refresh(best, k - self.n_parts)
                 continue
@@ -86,16 +89,16 @@ cdef class BestFirst:
         return self.n_parts
 
     cdef double score(self, Py_ssize_t rank) noexcept nogil:
-        """Score of the labeling of a rank."""
+        """Return the score of the labeling of a rank; rank 0 is the best labeling."""
         return self._parts[rank].score
 
     cdef int32_t* labeling(self, Py_ssize_t rank) noexcept nogil:
-        """The labeling of a rank; labelings are consecutive in memory."""
+        """Return the labeling of a rank; labelings are consecutive in memory."""
         return self._labelings + rank * self.n_variables
 
 
 def found_by(BestFirst search, Py_ssize_t k):
-    """Return up to k best labelings of a prepared search, as rows."""
+    """Run a search; return up to k best labelings as the rows of an array."""
     cdef Py_ssize_t count
     cdef int32_t[:, ::1] rows
     with nogil:

@@ -30,15 +30,19 @@ from sksstruct.utils._pointers cimport (
     const_doubles, const_int32s, const_intps, doubles, uint8s,
 )
 
-# Relative error of max-marginals. States that differ by less may belong to different
-# best labelings, which must not be mixed.
+# Relative error of max-marginals. If the max-marginals of two states differ by less,
+# the states may belong to different best labelings, which must not be mixed.
 cdef double ROUNDING = 1e-9
 
 
 cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
                          const double* table, double size, int32_t* labeling,
                          double* score) noexcept nogil:
-    """Write best states; return the first variable with an unclear state, or -1."""
+    """Write the state of highest max-marginal of each variable to `labeling`.
+
+    Returns the first variable whose two highest max-marginals are equal up to rounding,
+    or -1 if there is none.
+    """
     cdef Py_ssize_t variable, entry, unclear_variable = -1
     cdef double best, second
     score[0] = -INFINITY
@@ -51,10 +55,11 @@ cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
                 labeling[variable] = <int32_t> (entry - first[variable])
             elif table[entry] > second:
                 second = table[entry]
-        # Best entries of all variables are equal but for rounding. The least of them is
-        # -inf as soon as one is -inf, in which case every labeling is forbidden.
+        # The highest max-marginal of each variable is the score of the best labeling,
+        # up to rounding. `score` is the least of them: -inf if one of them is -inf, in
+        # which case every labeling is forbidden.
         score[0] = best if variable == 0 or best < score[0] else score[0]
-        # a variable with one allowed state is clear, whatever its score
+        # a variable with one allowed state has no ties
         if unclear_variable < 0 and second > -INFINITY and (
                 best - second <= ROUNDING * (size + fabs(best))):
             unclear_variable = variable
@@ -69,9 +74,9 @@ cdef class Problem(BestFirst):
     oracles : Oracles
         The oracles, and `constrained`, the scores under the constraints of a part.
     first : ndarray of shape (n_variables + 1,), intp
-        First entry of each variable.
+        Index of the first entry of each variable.
     scores : ndarray of shape (n_entries,)
-        The scores.
+        Score of each entry (variable, state).
     size : float
         Sum over variables of the largest absolute score: scale of rounding errors.
     arrays : tuple of ndarray of shape (n_entries,)
@@ -87,7 +92,8 @@ cdef class Problem(BestFirst):
     cdef double* _constrained
     cdef unsigned char* _narrowed
     cdef double* _narrowed_table
-    # Of each part: max-marginals or upper bounds, and whether entries are allowed.
+    # (n_parts, n_entries): max-marginal of each entry (variable, state) in each part,
+    # or an upper bound on it; and whether the part allows the entry.
     cdef double* _tables
     cdef unsigned char* _allowed
     cdef Py_ssize_t _table_capacity, _allowed_capacity
@@ -121,7 +127,7 @@ cdef class Problem(BestFirst):
     # ---- constraints ----
 
     cdef void _constrain(self, const unsigned char* allowed) noexcept nogil:
-        """Write the scores with -inf for entries that are not allowed."""
+        """Write the scores to `_constrained`, with -inf for entries not allowed."""
         cdef Py_ssize_t entry
         # entries that are -inf in the caller's scores stay forbidden
         for entry in range(self.n_entries):
@@ -136,13 +142,17 @@ cdef class Problem(BestFirst):
         allowed[begin + state] = 1
 
     cdef void _find_next(self, Py_ssize_t part) noexcept nogil:
-        """Find the highest entry outside the best labeling; the first on ties."""
+        """Find the highest max-marginal of an entry outside a part's best labeling.
+
+        Of equal max-marginals the first counts.
+        """
         cdef const double* table = self._tables + part * self.n_entries
         cdef const unsigned char* allowed = self._allowed + part * self.n_entries
         cdef const int32_t* labeling = self.labeling(part)
         cdef Part* current = self._parts + part
         cdef Py_ssize_t variable, entry, begin
-        # every other labeling has such an entry, and the second best has the highest
+        # Every labeling other than the best has an entry outside the best labeling. The
+        # highest max-marginal of such an entry is the score of the second best.
         current.next_score = -INFINITY
         for variable in range(self.n_variables):
             begin = self.first[variable]
@@ -203,8 +213,8 @@ cdef class Problem(BestFirst):
         cdef Py_ssize_t state = self._parts[part].state
         cdef bint found
         # `other` gets the labelings with the state, and `part` keeps the labelings
-        # without it. All labelings with the state may be forbidden, as the entry may be
-        # an upper bound.
+        # without it. All labelings with the state may be forbidden, as the max-marginal
+        # of the state may be only an upper bound.
         memcpy(self._allowed + other * n, self._allowed + part * n, n)
         self._narrow(self._allowed + other * n, variable, state)
         found = self._begin_part(other, part)
@@ -217,7 +227,7 @@ cdef class Problem(BestFirst):
     # ---- the oracles ----
 
     cdef int _max_marginals(self, double* out) except -1 nogil:
-        """Write max-marginals of the constrained scores."""
+        """Write the max-marginals of the constrained scores to `out`."""
         with gil:
             table = self.oracles.marginals()
             memcpy(out, const_doubles(table), self.n_entries * sizeof(double))
@@ -233,17 +243,18 @@ cdef class Problem(BestFirst):
             return score
 
     cdef break_ties(self, Py_ssize_t part, Py_ssize_t unclear_variable):
-        """Fix unclear variables, one by one, until all best states are clear.
+        """Fix tied variables one by one until the best state of each is unique.
 
-        Best states of several variables may belong to different best labelings. The
-        constraints do not change the max-marginals stored for the part.
+        If states tie, the best states of several variables may belong to different best
+        labelings. The constraints that fix variables do not change the max-marginals
+        stored for the part.
         """
         cdef int32_t* labeling = self.labeling(part)
         cdef double score = self._parts[part].score
         cdef unsigned char* narrow = self._narrowed
         cdef double* table = self._narrowed_table
         memcpy(narrow, self._allowed + part * self.n_entries, self.n_entries)
-        # few rounds, as each round fixes one more variable
+        # each round fixes one more variable: there are at most n_variables rounds
         while unclear_variable >= 0:
             self._narrow(narrow, unclear_variable, labeling[unclear_variable])
             self._constrain(narrow)

@@ -22,7 +22,8 @@ from libc.string cimport memcpy
 from sksstruct.utils._memory cimport reserve
 from sksstruct.utils._pointers cimport const_doubles, int32s
 
-# The four intervals of a set.
+# Indices of the four intervals of a set of boxes: of the first and the last row, and of
+# the first and the last column.
 cdef enum:
     TOP = 0
     BOTTOM = 1
@@ -32,7 +33,8 @@ cdef enum:
     STEPS_OF_A_CALL = 16384
 
 
-# the ends have 32 bits, as searches of large images store very many sets
+# A set of boxes: `low` and `high` are the ends of its four intervals. The ends have 32
+# bits, as searches of large images store very many sets.
 cdef struct Boxes:
     double bound
     # the newest set has the highest number, and precedes sets of equal bound
@@ -50,7 +52,10 @@ cdef inline bint precedes(const Boxes* one, const Boxes* other) noexcept nogil:
 cdef inline double box_sum(const double* integral, Py_ssize_t ld, Py_ssize_t top,
                            Py_ssize_t bottom, Py_ssize_t left,
                            Py_ssize_t right) noexcept nogil:
-    """Sum over rows top..bottom and columns left..right, both ends included."""
+    """Return the sum of an image's pixels in a box, from the integral image.
+
+    The box has the rows top..bottom and the columns left..right, both ends included.
+    """
     cdef const double* above = integral + top * ld
     cdef const double* below = integral + (bottom + 1) * ld
     # an empty smallest box: no pixel is common to all boxes of the set
@@ -72,11 +77,12 @@ cdef class Queue:
         free(self._items)
 
     cdef int push(self, const Boxes* item) except -1 nogil:
-        """Add a set."""
+        """Add a set of boxes to the queue."""
         cdef Py_ssize_t index = self._count, above
         reserve(<void**> &self._items, &self._capacity, self._count + 1,
                 sizeof(Boxes))
-        # the gap rises to the position of the item, which saves swaps
+        # parents move down into a gap, which rises to the position of the item: one
+        # copy for each parent instead of a swap
         while index > 0:
             above = (index - 1) // 2
             if not precedes(item, &self._items[above]):
@@ -93,8 +99,9 @@ cdef class Queue:
         cdef Boxes* last = &self._items[self._count - 1]
         cdef Py_ssize_t index = 0, below
         self._count -= 1
-        # The gap at the top sinks to the position of the last set, which is read from
-        # its old place, now outside the heap, until it is written.
+        # Children move up into a gap, which sinks from the top to the new position of
+        # the last set. `last` points to the old position of this set, which is behind
+        # the end of the heap now, and not overwritten.
         while 2 * index + 1 < self._count:
             below = 2 * index + 1
             if below + 1 < self._count and precedes(
@@ -209,8 +216,8 @@ cdef class Search:
             return 0
         self._n_made += 1
         boxes.number = self._n_made
-        # No box has more positive weight than the largest box, or less negative weight
-        # than the smallest.
+        # In no box is the sum of positive weights higher than in the largest box, or
+        # the sum of negative weights higher than in the smallest box.
         boxes.bound = box_sum(
             self._positive, self._ld, boxes.low[TOP], boxes.high[BOTTOM],
             boxes.low[LEFT], boxes.high[RIGHT]

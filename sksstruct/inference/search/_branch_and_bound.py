@@ -113,9 +113,9 @@ def branch_and_bound(
         value = float(bound(labelings))
         if value != value:
             raise ValueError(f"bound({labelings!r:.80}) is NaN")
-        # A set is no better than the set from which it was split. Of equal bounds the
-        # newest set comes first: with the oldest first, all sets of equal bound would
-        # be split before a single labeling is found.
+        # The bound of the set from which this set was split, `limit`, is an upper bound
+        # here, too. Of equal bounds the newest set comes first: with the oldest first,
+        # all sets of equal bound would be split before a single labeling is found.
         return (-min(value, limit), -next(numbers), labelings)
 
     heap = [entry(root, np.inf)]

@@ -78,7 +78,8 @@ class Exhaustive:
             raise ValueError(
                 f"there are {count} labelings, more than max_labelings={max_labelings}"
             )
-        # a labeling has the digits of its number: np.indices allows too few dimensions
+        # the states of labeling i are the digits of the number i in mixed radix, with
+        # bases `sizes` (np.indices does not allow enough dimensions)
         number = np.arange(count)
         labelings = np.empty((count, len(sizes)), dtype=np.int32)
         for v in range(len(sizes) - 1, -1, -1):

@@ -37,7 +37,10 @@ def overlaps(boxes, observed):
 
 
 def integrals(weights):
-    """Return integral images of positive, of negative weights and forbidden pixels."""
+    """Return integral images of positive weights, negative weights, forbidden pixels.
+
+    Forbidden pixels have the weight -inf.
+    """
     height, width = weights.shape
     forbidden = weights == -np.inf
     # forbidden pixels have an image of their own: differences of -inf would be NaN
@@ -111,7 +114,7 @@ def best_boxes(
     check_sums("weights", weights.size, weights)
     height, width = weights.shape
     boxes_in_all = height * (height + 1) * width * (width + 1) // 4
-    # at most all boxes: a search that finds all boxes is complete
+    # k may exceed the number of boxes: a search that finds all boxes is complete
     most = min(check_k(k), boxes_in_all)
     # -1 means no limit
     limit = -1 if max_nodes is None else min(check_k(max_nodes, "max_nodes"), 2**62)
@@ -128,7 +131,7 @@ def best_boxes(
     n_found, n_visited, is_empty = search.run(most, limit)
     boxes = np.empty((n_found, 4), dtype=np.int32)
     search.read(boxes)
-    # exact sums: differences of integral images have rounding errors
+    # sums of weights: differences of integral images have larger rounding errors
     scores = np.array(
         [
             weights[top:bottom, left:right].sum()

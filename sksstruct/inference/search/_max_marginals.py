@@ -48,7 +48,7 @@ class Oracles:
         """Return the max-marginals of the constrained scores, checked and flat."""
         given = self.shown()
         table = self.oracle(given)
-        # the caller's function may return anything
+        # the oracle is a function of the caller: check the shape of its result
         if self.as_array and isinstance(table, np.ndarray):
             fits = table.shape == given.shape
         else:
@@ -72,7 +72,8 @@ class Oracles:
                 "max_marginals must return numbers, -inf for forbidden states, and "
                 f"returned NaN for state {k - self.first[v]} of variable {v}"
             )
-        # with such a score the search would find a labeling in two parts
+        # with a max-marginal above -inf for a forbidden state, the search would find a
+        # labeling in two parts
         if (table[self.constrained == -np.inf] > -np.inf).any():
             raise ValueError(
                 "max_marginals gave a score to a state that its argument forbids: the "
@@ -100,7 +101,7 @@ class Oracles:
         out = np.empty(len(self.rows), dtype=np.int32)
         for variable, row in enumerate(self.rows):
             state, begin = index(labeling[variable]), self.first[variable]
-            # such a state would make the search find a labeling of another part
+            # with a forbidden state, the search would find a labeling of another part
             if not 0 <= state < len(row) or self.constrained[begin + state] == -np.inf:
                 raise ValueError(
                     f"max_product gave variable {variable} the state {state}, which "

@@ -2,8 +2,8 @@
 
 The set of labelings is divided into parts by the states that each variable may have;
 the best labeling of each part is known. The best labeling of all parts is removed, and
-the rest of its part is divided by the first variable whose state differs from the
-removed labeling.
+the other labelings of its part are divided by the first variable whose state differs
+from the removed labeling.
 """
 
 import heapq
@@ -65,8 +65,8 @@ def topk_by_partition(solve, sizes, k):
     while heap and len(labelings) < k:
         value, _, labeling, bound, allowed, first = heapq.heappop(heap)
         labelings.append(labeling)
-        # scores may rise again: an inexact solver may have missed a better labeling in
-        # a part
+        # the score may be higher than the previous one: an inexact solver may have
+        # missed a better labeling of a part that was divided since
         scores.append(-value)
         other_bounds = [part[3] for part in heap]
         limit = -value + _CLOSE * max(1.0, abs(value))
@@ -83,9 +83,10 @@ def topk_by_partition(solve, sizes, k):
 
 
 def _divide(allowed, labeling, first):
-    """Divide a part without its best labeling; variables before `first` stay fixed.
+    """Divide the labelings of a part, except its best labeling, into smaller parts.
 
-    Yields the allowed states of each part, and the number of fixed variables.
+    In the part, all variables before `first` are fixed. Yields the allowed states of
+    each smaller part, and the number of its first variables that are fixed.
     """
     allowed = list(allowed)
     for variable in range(first, len(allowed)):
