@@ -32,13 +32,13 @@ from sksstruct.losses._wrong_segments import WrongSegments
 
 LossName = Literal["hinge", "log", "smoothed_hinge"]
 LabelLossName = Literal["squared_hinge", "hinge", "log", "structured_hinge"]
-#: Makers of the task losses that the `cost` of a surrogate knows by name.
+#: Constructors of the task losses, by the name that `cost` of a surrogate accepts.
 COSTS = Registry(
     {"hamming": Hamming, "boundaries": Boundaries, "segments": WrongSegments},
     (TaskLoss,),
     "cost",
 )
-#: Makers of the surrogates that estimators know by name.
+#: Constructors of the surrogates, by the name that `loss` of an estimator accepts.
 LOSSES = Registry(
     {
         "hinge": Hinge,
@@ -49,7 +49,7 @@ LOSSES = Registry(
     "loss",
 )
 resolve_loss = LOSSES.resolve
-#: Makers of the losses of single labels in sets of labels.
+#: Constructors of the losses of single labels in sets of labels, by name.
 LABEL_LOSSES = Registry(
     {
         "hinge": LabelHinge,
@@ -63,7 +63,7 @@ LABEL_LOSSES = Registry(
 
 
 def task_loss_of(loss):
-    """The task loss that a surrogate names or has; None for the model's own loss."""
+    """Return the task loss of a surrogate's `cost`; None for the model's own loss."""
     return None if loss.cost is None else COSTS.resolve(loss.cost)
 
 

@@ -42,7 +42,7 @@ class TaskLoss(BaseEstimator):
             validate_params(self)
 
     def label_costs(self, classes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
-        """Cost of a wrong label at a position, for each observed label.
+        """Return the cost of a wrong label at a position, for each observed label.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class NeighborLoss(TaskLoss):
     needs = "neighboring positions, as chains have them"
 
     def pair_costs(self, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Costs of pairs of neighboring labels, given the observed pair.
+        """Return the costs of pairs of neighboring labels, given the observed pair.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class Surrogate(Loss):
     """
 
     def for_oracles(self, oracles: tuple[str, ...]) -> Any:
-        """The loss that solvers minimize, given the oracles of a model.
+        """Return the loss that solvers minimize, given the oracles of a model.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from sksstruct.utils._spans import OUTSIDE, SpanLabels
 
 @dataclass(eq=False, repr=False)
 class Boundaries(Constrained, NeighborLoss):
-    """Wrong positions, and boundaries of segments that are missed or added.
+    """Number of wrong positions plus the costs of wrong boundaries of segments.
 
     Between two neighboring positions, a segment may end, and another may begin. Each of
     these two events costs `boundary` if the prediction has it wrong, in addition to the
@@ -55,7 +55,7 @@ class Boundaries(Constrained, NeighborLoss):
 
 
 def boundaries_of(classes):
-    """Whether a segment ends, or begins, between each pair of neighboring labels.
+    """Return whether a segment ends or begins between each pair of neighboring labels.
 
     Returns
     -------

@@ -34,7 +34,7 @@ cdef enum:
 
 
 cdef struct Reach:
-    # the least and the largest <a, x> in the box
+    # the least and the largest inner product of the normal a and a point x of the box
     double least
     double most
     # sums of the absolute values of the terms of `least` and `most`, for bounds of
@@ -44,13 +44,13 @@ cdef struct Reach:
 
 
 cdef struct Bracket:
-    # f(low) < 0 <= f(high)
+    # two values of rho around the root of f: f(low) < 0 <= f(high)
     double low
     double high
 
 
 cdef struct Line:
-    # the sum of a_i x_i(rho) over some entries, minus c
+    # offset + slope rho is the sum of a_i x_i(rho) over some entries i, minus c
     double offset
     double slope
 
@@ -72,7 +72,7 @@ cdef inline bint is_inside(double kink, const Bracket* bracket) noexcept nogil:
 
 cdef double pivot(const Kinks* kinks, const Bracket* bracket,
                   bint exact) noexcept nogil:
-    """Return about the median of the kinks inside the bracket, at least one kink."""
+    """Return about the median of the kinks inside a bracket, which contains a kink."""
     cdef Py_ssize_t step = 1, k = 0, count = 0
     # the sample is spread over all entries, as callers may have sorted the entries
     if not exact and kinks.count > SAMPLE:
@@ -142,7 +142,7 @@ cdef bint is_ordered(const Problem* p) noexcept nogil:
 
 
 cdef Reach reach(const Problem* p) noexcept nogil:
-    """Return the range of <a, x> in the box."""
+    """Return the range of the inner product <a, x> of the normal and x in the box."""
     cdef Py_ssize_t i
     cdef double normal, at_lower, at_upper, least = 0.0, most = 0.0
     cdef double least_size = 0.0, most_size = 0.0, low, high
@@ -179,7 +179,10 @@ cdef inline double clipped(const Problem* p, Py_ssize_t i, double at) noexcept n
 
 
 cdef Line tangent(const Problem* p, double at) noexcept nogil:
-    """Return f at a value of rho, as the offset, and the slope of f there."""
+    """Return f (in `offset`) and its slope at a value of rho.
+
+    f is the residual of the equality, <a, x(rho)> - c.
+    """
     cdef Py_ssize_t i
     cdef double entry, normal, lower, upper, value = -p.target, slope = 0.0
     for i in range(p.size):
@@ -197,7 +200,7 @@ cdef Line tangent(const Problem* p, double at) noexcept nogil:
 
 
 cdef Bracket bracket_from(const Problem* p, double at) noexcept nogil:
-    """Bracket the root from a guess, by a few overlong Newton steps.
+    """Bracket the root of f from a guess, by a few overlong Newton steps.
 
     An end that no step has reached is infinite.
     """
@@ -350,7 +353,7 @@ cdef double root(const Problem* p, Kinks* kinks) noexcept nogil:
 
 
 cdef void solution(const Problem* p, double at, double* out) noexcept nogil:
-    """Write the projection, given the root."""
+    """Write the projection to `out`, given the root of f."""
     cdef Py_ssize_t i
     for i in range(p.size):
         out[i] = clipped(p, i, at)
@@ -388,12 +391,15 @@ cdef class Box:
         return is_ordered(&self.problem)
 
     def reach(self):
-        """Return the least and the largest <a, x>, and the sizes of their terms."""
+        """Return the least and the largest <a, x> in the box, and the terms' sizes.
+
+        A size is the sum of the absolute values of the terms of an inner product.
+        """
         cdef Reach result = reach(&self.problem)
         return result.least, result.most, result.least_size, result.most_size
 
     def root(self, scratch, entries):
-        """Find the root of f.
+        """Find the rho for which the clipped point z + rho a satisfies the equality.
 
         Parameters
         ----------
@@ -413,5 +419,5 @@ cdef class Box:
         return at
 
     def solution(self, double at, out):
-        """Write the projection, given the root."""
+        """Write the projection to `out`, given rho, the result of `root`."""
         solution(&self.problem, at, doubles(out))

@@ -9,7 +9,10 @@ from sksstruct.projections._box import Box
 
 
 def root_by_sorting(point, normal, lower, upper, target):
-    """Find the root of f by bisection over the sorted kinks, in O(n log n)."""
+    """Find the root of f by bisection over the sorted kinks, in O(n log n).
+
+    f(rho) is the residual of the equality at the clipped point: <a, x(rho)> - c.
+    """
     # entries with a_i = 0 have no kinks, and would divide by zero
     moves = normal != 0.0
     entries = point[moves], normal[moves], lower[moves], upper[moves]
@@ -28,9 +31,9 @@ def root_by_sorting(point, normal, lower, upper, target):
             last = middle
     low = kinks[first] if first >= 0 else -np.inf
     high = kinks[last] if last < len(kinks) else np.inf
-    # The line is that at a point inside the piece, so that no entry is at a bound by
-    # chance. If the piece is unbounded, the step must be large enough to change large
-    # entries.
+    # The root is in the piece of f between `low` and `high`. Its line is computed at a
+    # point inside the piece, where no entry is at a bound by chance. If the piece is
+    # unbounded, the step must be large enough to change large entries.
     step = max(
         1.0,
         2.0 * np.abs(kinks).max(initial=0.0),
@@ -46,7 +49,7 @@ def root_by_sorting(point, normal, lower, upper, target):
 
 
 def line_at(point, normal, lower, upper, target, at):
-    """Return the offset and slope of the piece of f at a value of rho."""
+    """Return the offset and slope of f in its linear piece at a value of rho."""
     unclipped = point + at * normal
     between = (unclipped > lower) & (unclipped < upper)
     nearest_bounds = np.where(unclipped >= upper, upper, lower)
@@ -130,7 +133,7 @@ def project_box_equality(
             i = int(np.argmax(~((d > 0.0) & np.isfinite(d))))
             name, value = (f"d[{i}]", d[i]) if d.ndim else ("d", d)
             raise ValueError(f"{name} must be positive and finite, got {value}")
-        # the unknown d x has no weights, and a / d is the normal of the hyperplane
+        # the variable d x has unit weights in the objective, and the normal a / d
         scaled = project_box_equality(
             d * z, d * lower, d * upper, a / d, c, method=method
         )

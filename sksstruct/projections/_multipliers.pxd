@@ -1,12 +1,12 @@
 cdef struct TreeProblem:
     Py_ssize_t n_tables, n_states
     double mass
-    # tables of all trees; for each table of this tree, breadth first, the number of the
-    # table, and whether its columns are the parent's labels
+    # the tables to project of all trees; for each table of this tree, breadth first,
+    # its index in `m`, and whether its columns are the labels of the parent
     const double* m
     const Py_ssize_t* edge
     const char* is_turned
-    # for each table of this tree, 1 / d_e^2
+    # for each table e of this tree, 1 / d_e^2, where d_e is the weight of the table
     const double* inverse
     # for each table t of this tree: the younger sibling, the eldest edge below, and the
     # table before t, of which t is the younger sibling or eldest edge; -1: none
@@ -30,13 +30,14 @@ cdef struct TreeProblem:
 
 
 cdef inline Py_ssize_t first_dual(Py_ssize_t table, Py_ssize_t n_states) noexcept nogil:
-    """Return the offset of the multipliers of a table."""
+    """Return the offset of a table's multipliers in the vector of all multipliers."""
     return 0 if table == 0 else 1 + (table - 1) * n_states
 
 
-# return the function at multipliers; write the gradient, and the tables (37) to `out`
+# Return the dual function at the multipliers `duals`; write its gradient, and write the
+# tables of equation (37) of `_multipliers.pyx` to `out`.
 cdef double evaluate(const TreeProblem* tree, const double* duals, double* gradient,
                      double* out) noexcept nogil
-# step = -(Hessian + damping)^-1 gradient at the tables of the multipliers
+# Write step = -(Hessian + damping)^-1 gradient, with the Hessian at the given tables.
 cdef void newton_step(const TreeProblem* tree, const double* tables, double damping,
                       const double* gradient, double* step) noexcept nogil

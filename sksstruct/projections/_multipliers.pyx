@@ -56,7 +56,10 @@ cdef inline Py_ssize_t aside_of(const TreeProblem* tree, Py_ssize_t t) noexcept 
 cdef inline double add_table(const TreeProblem* tree, Py_ssize_t t, const double* duals,
                              double* gradient, double* out,
                              double value) noexcept nogil:
-    """Write a table, add its part of the gradient; return `value` plus its part."""
+    """Write the table t at the multipliers, and add its terms of the dual's gradient.
+
+    Returns `value` plus the table's term of the dual function.
+    """
     cdef Py_ssize_t K = tree.n_states, stride = 0 if t == 0 else 1, i
     cdef Py_ssize_t first_own = first_dual(t, K), younger = tree.younger[t]
     cdef Py_ssize_t eldest = tree.eldest[t]
@@ -109,7 +112,7 @@ cdef inline double add_line(Py_ssize_t n, const double* given, double inverse,
                             double* totals, double* value) noexcept nogil:
     """Write a row of a table, and return its sum.
 
-    The row is added to `totals`, and its part of the function to `value`.
+    The row is added to `totals`, and its term of the dual function to `value`.
     """
     cdef Py_ssize_t j
     cdef double entry, total = 0.0, so_far = value[0], half = 0.5 / inverse
@@ -131,10 +134,10 @@ cdef inline double add_line(Py_ssize_t n, const double* given, double inverse,
 
 cdef double evaluate(const TreeProblem* tree, const double* duals, double* gradient,
                      double* out) noexcept nogil:
-    """Compute tables at the multipliers, the gradient, and the function."""
+    """Compute the tables at the multipliers, and the dual function and its gradient."""
     cdef Py_ssize_t t
     cdef double value = 0.0
-    # a single pass over the tables computes all three
+    # a single pass over the tables computes the tables, the gradient and the function
     memset(gradient, 0, first_dual(tree.n_tables, tree.n_states) * sizeof(double))
     gradient[0] = -tree.mass
     for t in range(tree.n_tables):
@@ -158,8 +161,8 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
         own_lines = lines_of(tree, t)
         younger_lines = lines_of(tree, tree.younger[t])
         eldest_lines = lines_of(tree, tree.eldest[t])
-        # derivatives of d_e^2 alpha_e by multipliers are 1 or -1; lambda has the sign
-        # of multipliers of later tables
+        # Derivatives of d_e^2 alpha_e by multipliers are 1 or -1: -1 by mu_e, and 1 by
+        # lambda and by the multipliers of the younger sibling and the eldest edge.
         sign = 1.0 if t == 0 else -1.0
         for i in range(K):
             count, column = 0.0, 0 if t == 0 else i

@@ -13,8 +13,9 @@ from sksstruct.projections._multipliers cimport (
 )
 
 cdef enum:
-    # Most problems need a few steps, and large trees more, as changes propagate from
-    # table to table.
+    # The largest number of Newton's steps is MOST_STEPS, plus STEPS_PER_TABLE for each
+    # table. Most problems need a few steps, and large trees more, as changes propagate
+    # from table to table.
     MOST_STEPS = 200
     STEPS_PER_TABLE = 20
     MOST_HALVINGS = 80
@@ -35,7 +36,7 @@ cdef double ACCEPTABLE = 1e5
 
 
 cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
-    """Return the largest absolute value."""
+    """Return the largest absolute value of n numbers."""
     cdef Py_ssize_t k
     cdef double worst = 0.0
     for k in range(n):
@@ -46,7 +47,7 @@ cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
 
 cdef int search_line(const TreeProblem* tree, double* duals, double* out,
                      double* value, double* worst) noexcept nogil:
-    """Halve the step until the function, or the gradient, is improved enough.
+    """Halve the step until the dual function, or its gradient, is improved enough.
 
     `value` and `worst`, the function and the largest absolute entry of its gradient,
     are updated. Returns the number of halvings, or -1 if no length is accepted; `duals`
@@ -87,7 +88,10 @@ cdef int search_line(const TreeProblem* tree, double* duals, double* out,
 
 cdef double descend(const TreeProblem* tree, double* duals,
                     double* out) noexcept nogil:
-    """Minimize the function from given multipliers; return the largest violation."""
+    """Minimize the dual function from given multipliers, by Newton's method.
+
+    Returns the largest violation of a constraint of the projection.
+    """
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), _
     cdef double value, worst, damping = DAMPING, tolerance = TOLERANCE * tree.mass
     cdef double before, least
@@ -119,9 +123,10 @@ cdef double descend(const TreeProblem* tree, double* duals,
 
 cdef double minimize(const TreeProblem* tree, double* duals,
                      double* out) noexcept nogil:
-    """Minimize the function from the multipliers `duals`, which are overwritten.
+    """Minimize the dual function from the multipliers `duals`, which are overwritten.
 
-    Returns the largest absolute entry of the gradient.
+    Returns the largest absolute entry of the gradient, and writes the tables at the
+    final multipliers to `out`.
     """
     cdef double worst = descend(tree, duals, out)
     if worst <= ACCEPTABLE * TOLERANCE * tree.mass:

@@ -37,7 +37,8 @@ class LocalPolytopes:
         self.n_states = n_states
         tables, parent, child, tree = hang(n_nodes, edges)
         n_tables = len(tables)
-        # offsets of the trees' tables; all other arrays as in `TreeProblem`
+        # `_first` has the offset of the tables of each tree; all other arrays are those
+        # of `TreeProblem`
         self._edge = tables
         self._is_turned = (edges[tables, 0] != parent).astype(np.int8)
         self._inverse = np.ones(n_tables) if d is None else d[tables] ** -2.0
@@ -45,7 +46,7 @@ class LocalPolytopes:
         self.node = parent[first]
         self._first = np.append(first, n_tables).astype(np.intp)
         start = np.repeat(first, np.diff(self._first))
-        # numbers within a tree, in which siblings are consecutive
+        # number of each table within its tree, in which siblings are consecutive
         place = np.arange(n_tables) - start
         has_elder = np.append(False, np.diff(parent) == 0)[:n_tables]
         has_younger = np.append(has_elder[1:], False)[:n_tables]
@@ -155,7 +156,7 @@ def project_chain_polytope(m: ArrayLike, *, d: ArrayLike | None = None) -> np.nd
     [[[0.75, 0.125], [0.0, 0.125]], [[0.625, 0.125], [0.0, 0.25]]]
     """
     m = check_tables(m)
-    # states that some chain of finite entries leads to
+    # labels at the current position that a sequence of finite entries leads to
     reached = np.ones(m.shape[1], dtype=bool)
     for table in m:
         reached = (np.isfinite(table) & reached[:, None]).any(axis=0)
@@ -221,7 +222,7 @@ def project_tree_polytope(
 
 
 def check_tables(m):
-    """Convert tables to float64; an error for a wrong shape, and for NaN or +inf."""
+    """Convert tables to float64; raise an error for a wrong shape, NaN or +inf."""
     m = np.ascontiguousarray(m, dtype=np.float64)
     if m.ndim != 3 or 0 in m.shape or m.shape[1] != m.shape[2]:
         raise ValueError(
@@ -234,7 +235,7 @@ def check_tables(m):
 
 
 def project_one(m, edges, d):
-    """Project checked tables, with masses of one."""
+    """Project checked tables onto the local polytopes of a forest, with mass one."""
     if d is not None:
         d = np.asarray(d, dtype=np.float64)
         if d.shape != (len(m),) or not (np.isfinite(d).all() and d.min() > 0.0):

@@ -172,7 +172,10 @@ def project_each(z, mass, scratch, out):
 
 
 def threshold(entries, bint drop):
-    """Find rho of some entries by dropping, or by partition, which reorders them."""
+    """Return rho with sum_k max(entries[k] - rho, 0) = 1, by one of two methods.
+
+    If `drop`, entries are dropped; otherwise they are partitioned, which reorders them.
+    """
     cdef Py_ssize_t n = len(entries)
     if drop:
         return threshold_by_dropping(n, const_doubles(entries))
@@ -180,5 +183,5 @@ def threshold(entries, bint drop):
 
 
 def project_in_order(z, out):
-    """Project a point whose entries are in decreasing order."""
+    """Project a point with entries in decreasing order onto the probability simplex."""
     project_sorted(len(z), const_doubles(z), 1.0, doubles(out))

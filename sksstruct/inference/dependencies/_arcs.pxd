@@ -10,13 +10,16 @@ from sksstruct.utils._simd cimport sks_exp_row, sks_rescale
 
 
 cdef inline Py_ssize_t row_length(Py_ssize_t n) noexcept nogil:
-    """Length of a row of n + 1 heads, a multiple of 8."""
+    """Return the length of a padded row of n + 1 heads, a multiple of 8."""
     return (n + 8) // 8 * 8
 
 
 cdef inline void load_rows(Py_ssize_t n, const double* scores, double scale,
                            double* rows) noexcept nogil:
-    """Write scaled scores by modifier, (n + 1, row_length(n)), with -inf elsewhere."""
+    """Write scaled scores of arcs, with a row for each modifier and -inf elsewhere.
+
+    `rows` is of shape (n + 1, row_length(n)); a row has a column for each head.
+    """
     cdef Py_ssize_t ld = row_length(n), head, modifier, entry
     for entry in range((n + 1) * ld):
         rows[entry] = -INFINITY
@@ -28,11 +31,13 @@ cdef inline void load_rows(Py_ssize_t n, const double* scores, double scale,
 
 cdef inline double weigh_rows(Py_ssize_t n, bint single_root,
                               double* rows) noexcept nogil:
-    """Exponentiate rows and divide each row by its sum; return the log of all divisors.
+    """Exponentiate rows, and divide each by its sum; return the log of the divisors.
 
+    The result is the logarithm of the factor by which all trees' weights were divided.
     With a single root, arcs from the root are not part of the sums. As each tree has
     one arc from the root, weights of arcs from the root are divided by the largest of
-    these weights. The result is -inf if a word has no head.
+    these weights. The result is -inf if no word may be below a single root, or, without
+    a single root, if a word has no head.
     """
     cdef Py_ssize_t ld = row_length(n), head, modifier
     # Shifts of rows and logarithms of sums have separate totals, so that the logarithms
@@ -52,7 +57,7 @@ cdef inline double weigh_rows(Py_ssize_t n, bint single_root,
         mass = 0.0
         for head in range(n + 1):
             mass += row[head]
-        # the root is the only possible head
+        # only the root can be the head of this word
         if top == -INFINITY:
             top, mass = 0.0, 1.0
         sks_rescale(ld, 1.0 / mass, row)

@@ -47,13 +47,15 @@ cdef struct Contraction:
     # Nodes: 0 is the root, 1 to n are the words, followed by contracted cycles.
     Py_ssize_t n, ld, n_nodes
     bint single_root
-    double* arcs        # (n + 1, ld), by modifier
-    # (n + 1, ld): score of the best arc from each head into a node, minus gains
+    double* arcs        # (n + 1, ld): score of each arc, arcs[modifier, head]
+    # (n + 1, ld), with a row for each node: score of the best arc from each head into
+    # the node, minus the gains of the nodes inside a contracted cycle that the arc
+    # enters; and the modifier of this arc
     double* rows
-    int32_t* via        # (n + 1, ld): the modifier of this arc
+    int32_t* via
     # for each of 2 n + 1 nodes: gain, head and modifier of the arc into the node; the
-    # cycle that contains the node (0: none); the number of the node's row; and its
-    # state
+    # node of the smallest cycle that contains the node (0: none); the row of the node
+    # in `rows`; and NEW, ON_PATH or DONE
     double* gain
     int32_t* head
     int32_t* modifier
@@ -71,7 +73,7 @@ cdef Py_ssize_t nonprojective_scratch(Py_ssize_t n) noexcept nogil:
 
 cdef Contraction divide_memory(Py_ssize_t n, bint single_root,
                                double* scratch) noexcept nogil:
-    """Divide memory of `nonprojective_scratch` doubles."""
+    """Divide memory of `nonprojective_scratch` doubles among a contraction's arrays."""
     cdef Contraction t
     cdef Py_ssize_t nodes = 2 * (n + 1)
     t.n, t.ld, t.single_root = n, row_length(n), single_root
@@ -90,7 +92,7 @@ cdef Contraction divide_memory(Py_ssize_t n, bint single_root,
 
 
 cdef void begin(Contraction* t) noexcept nogil:
-    """Make each word a node of its own."""
+    """Begin a contraction, in which the root and each word are nodes of their own."""
     cdef Py_ssize_t word, head
     memcpy(t.rows, t.arcs, (t.n + 1) * t.ld * sizeof(double))
     memset(t.parent, 0, 2 * (t.n + 1) * sizeof(int32_t))
@@ -185,7 +187,7 @@ cdef bint best_tree(Contraction* t, int32_t* heads) noexcept nogil:
 
 cdef double nonprojective_max(Py_ssize_t n, bint single_root, const double* scores,
                               double* scratch, int32_t* heads) noexcept nogil:
-    """Find a best tree; return its score."""
+    """Find a best dependency tree of n words; return its score."""
     cdef Contraction contraction = divide_memory(n, single_root, scratch)
     load_rows(n, scores, 1.0, contraction.arcs)
     if best_tree(&contraction, heads):
@@ -197,15 +199,18 @@ cdef double nonprojective_max(Py_ssize_t n, bint single_root, const double* scor
 # ---- the k best trees ----
 
 cdef struct Search:
+    # A place (T, j) is the set of the trees that have the heads of tree T for all words
+    # before j, and another head for word j.
     Py_ssize_t n, cells
     const double* scores
-    const double* arcs  # arcs without the constraints of a place
+    const double* arcs  # scores of arcs without the constraints of a place
     double* bounds      # (k, n) upper bounds of places, -inf for places without trees
-    # (2 n + 1,) for nodes around a word: the least slack of arcs to the word whose ends
-    # have this node as the innermost node around both
+    # (2 n + 1,), for the nodes that contain a word: the least slack of the arcs to the
+    # word for which this node is the innermost that contains both ends; and the sum of
+    # the gains of the smaller nodes that contain the word
     double* slack
-    double* total       # sum of the gains of the nodes around the word below each node
-    int32_t* mark       # the word for which `slack` and `total` hold
+    double* total
+    int32_t* mark       # the word for which `slack` and `total` of a node hold
     int32_t* trees
     # of each tree: the tree and the word of the place in which the tree was found
     int32_t* origin
@@ -224,7 +229,7 @@ cdef void forbid(Contraction* t, Py_ssize_t head, Py_ssize_t modifier) noexcept 
 
 cdef void load_place(const Search* s, Contraction* t, Py_ssize_t tree,
                      Py_ssize_t word) noexcept nogil:
-    """Restrict the arcs to the trees of a place."""
+    """Restrict the arcs of a contraction to the trees of the place (tree, word)."""
     cdef const int32_t* heads = s.trees + tree * s.n
     cdef Py_ssize_t modifier, head
     memcpy(t.arcs, s.arcs, s.cells * sizeof(double))
@@ -242,7 +247,10 @@ cdef void load_place(const Search* s, Contraction* t, Py_ssize_t tree,
 
 cdef void add_slack(const Search* s, const Contraction* t, Py_ssize_t word,
                     Py_ssize_t current_head) noexcept nogil:
-    """Find the least slack of arcs to a word, by innermost node around both ends."""
+    """Compute the least slack of the arcs to a word, for each node around the word.
+
+    An arc counts for the innermost node that contains both of its ends.
+    """
     cdef const double* row = t.arcs + word * t.ld
     cdef Py_ssize_t node = word, head, top = word
     cdef double total = 0.0
@@ -252,7 +260,7 @@ cdef void add_slack(const Search* s, const Contraction* t, Py_ssize_t word,
         total += t.gain[node]
         top, node = node, t.parent[node]
     s.mark[0], s.total[0], s.slack[0] = <int32_t> word, total, INFINITY
-    # node 0 stands for all nodes; the innermost node around both ends counts
+    # node 0 stands here for the whole graph, which contains both ends of any arc
     for head in range(s.n + 1):
         if head == current_head or row[head] == -INFINITY:
             continue
@@ -267,7 +275,7 @@ cdef void add_slack(const Search* s, const Contraction* t, Py_ssize_t word,
 
 cdef void add_places(Search* s, const Contraction* t, Py_ssize_t tree,
                      double value) noexcept nogil:
-    """Bound the places of a tree, from the contraction that found the tree."""
+    """Write upper bounds of the places of a tree, from the tree's contraction."""
     cdef const int32_t* heads = s.trees + tree * s.n
     cdef double* bounds = s.bounds + tree * s.n
     cdef Py_ssize_t word, node, around, entered
@@ -287,7 +295,7 @@ cdef void add_places(Search* s, const Contraction* t, Py_ssize_t tree,
                     around = t.parent[around]
                     bounds[entered] = max(bounds[entered], value - s.slack[around])
             node = t.parent[node]
-    # the heads of earlier words are fixed
+    # the place in which the tree was found fixes the heads of earlier words
     for word in range(s.first[tree] - 1):
         bounds[word] = -INFINITY
 
@@ -309,7 +317,7 @@ cdef Py_ssize_t nonprojective_topk(
     Py_ssize_t n, bint single_root, const double* scores, Py_ssize_t k, double* scratch,
     double* values, int32_t* trees
 ) noexcept nogil:
-    """Find the k best trees; return their number."""
+    """Find the k best dependency trees of n words; return the number of trees found."""
     cdef Contraction t = divide_memory(n, single_root, scratch)
     cdef Search s
     cdef Py_ssize_t count = 0, place = 0
@@ -325,7 +333,7 @@ cdef Py_ssize_t nonprojective_topk(
     load_rows(n, scores, 1.0, <double*> s.arcs)
     memcpy(t.arcs, s.arcs, s.cells * sizeof(double))
     while count < k:
-        # the first tree has no place
+        # the best tree is searched among all trees, later trees in one place
         if count:
             value = sks_max(count * n, s.bounds)
             if value == -INFINITY:

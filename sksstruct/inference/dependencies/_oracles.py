@@ -125,7 +125,8 @@ def dependency_topk(
     """
     k = check_k(k)
     scores = _check_arcs(scores)
-    # the number of choices of heads bounds memory; ranks are 32-bit numbers
+    # there are no more trees than combinations of heads, so that memory for more than
+    # these is not needed; ranks are 32-bit numbers
     heads_of_words = (scores > -np.inf).sum(axis=0) - (scores[1:].diagonal() > -np.inf)
     n_trees = min(k, prod(heads_of_words.tolist()), 2**31 - 1)
     n = scores.shape[1]

@@ -59,7 +59,7 @@ cdef struct Chart:
     int kind
     bint single_root
     double zero
-    double* arcs        # (n + 1, ld_arcs), by modifier
+    double* arcs        # (n + 1, ld_arcs): score or weight of arcs[modifier, head]
     # Tables (n + 1, ld), the first two consecutive: [head, end] complete spans, [head,
     # modifier] linked spans, and [end, head] complete spans transposed.
     double* complete
@@ -98,7 +98,10 @@ cdef Chart divide_memory(Py_ssize_t n, bint single_root, int kind,
 
 cdef inline double combine(const Chart* c, Py_ssize_t size, const double* x,
                            const double* y) noexcept nogil:
-    """Return the best or the sum of the splits whose parts are in two rows."""
+    """Return the maximum or the sum of the values of all splits of a span.
+
+    x and y have the values of the two parts of each split.
+    """
     if c.kind == BEST:
         return sks_row_best(size, 1.0, x, y)
     size = (size + 7) // 8 * 8
@@ -109,19 +112,22 @@ cdef inline double combine(const Chart* c, Py_ssize_t size, const double* x,
 
 cdef inline double with_arc(const Chart* c, double value, Py_ssize_t head,
                             Py_ssize_t modifier) noexcept nogil:
-    """Return the value of a span with an outermost arc."""
+    """Return the value of a linked span: that of its splits, with the outermost arc."""
     cdef double arc = c.arcs[modifier * c.ld_arcs + head]
     return value * arc if c.kind == SUMS else value + arc
 
 
 cdef inline void put(const Chart* c, Py_ssize_t head, Py_ssize_t end,
                      double value) noexcept nogil:
-    """Write a complete span."""
+    """Write the value of a complete span to `complete` and, transposed, to `turned`."""
     c.complete[head * c.ld + end] = c.turned[end * c.ld + head] = value
 
 
 cdef double fill(Chart* c) noexcept nogil:
-    """Fill the tables; return the value of the span of all words."""
+    """Fill the chart with the values of all spans; return that of the whole sentence.
+
+    This value is the score of a best tree, or the sum over all trees.
+    """
     cdef Py_ssize_t low, high, width, ld = c.ld
     cdef double value
     for low in range(3 * c.cells):
@@ -157,7 +163,7 @@ cdef Py_ssize_t n_options(const Chart* c, Py_ssize_t cell) noexcept nogil:
 
 cdef Split split_at(const Chart* c, Py_ssize_t cell,
                     Py_ssize_t option) noexcept nogil:
-    """Return a split of a cell."""
+    """Return the split with number `option` of a cell of `complete` or of `linked`."""
     cdef Py_ssize_t head = cell % c.cells // c.ld, end = cell % c.cells % c.ld
     cdef Py_ssize_t low = min(head, end), modifier
     if cell >= c.cells:
@@ -190,7 +196,7 @@ cdef void read_best(const Chart* c, Py_ssize_t cell, int32_t* heads) noexcept no
 
 cdef double projective_max(Py_ssize_t n, bint single_root, const double* scores,
                            double* scratch, int32_t* heads) noexcept nogil:
-    """Find a best tree; return its score."""
+    """Find a best projective tree of n words; return its score."""
     cdef Chart chart = divide_memory(n, single_root, BEST, scratch)
     cdef double value
     load_rows(n, scores, 1.0, chart.arcs)
@@ -205,7 +211,11 @@ cdef double projective_max(Py_ssize_t n, bint single_root, const double* scores,
 
 cdef inline void spread(const Chart* c, Py_ssize_t size, double share, const double* x,
                         const double* y, double* of_x, double* of_y) noexcept nogil:
-    """Distribute the probability of a span over its splits."""
+    """Distribute the probability of a span, `share`, over the parts of its splits.
+
+    x and y have the values of the two parts of each split, and the probabilities are
+    added to of_x and of_y.
+    """
     cdef double total
     if share == 0.0:
         return
@@ -279,9 +289,10 @@ cdef struct Candidate:
 
 
 cdef struct Slot:
-    # The place of a cell's candidates in the pool, or -1 if no second tree was needed;
-    # the capacity; and the numbers of all candidates, of queued candidates, of taken
-    # candidates, and of taken candidates with successors in the queue.
+    # Candidates for the next tree of a cell: their offset in the pool, or -1 if no
+    # second tree was needed; the number of candidates for which there is memory; and
+    # the numbers of all candidates, of queued candidates, of taken candidates, and of
+    # taken candidates whose successors were queued.
     Py_ssize_t first
     int32_t room, count, n_queued, n_taken, n_expanded
 
@@ -297,7 +308,7 @@ cdef struct Arrays:
 
 cdef struct Lists:
     Chart chart
-    Slot* slots         # of each cell
+    Slot* slots         # candidates of each cell of `complete`, then of `linked`
     # pool of doubles, its capacity, and the number in use
     double** pool
     Py_ssize_t* capacity
@@ -342,7 +353,7 @@ cdef int grow(Lists* s, Slot* slot, Py_ssize_t room) except -1 nogil:
 
 
 cdef double value_of(const Lists* s, Py_ssize_t cell, int32_t rank) noexcept nogil:
-    """Return the value of a known tree of a cell."""
+    """Return the score of the tree of a rank that was found for a cell."""
     cdef const Slot* slot = s.slots + cell
     cdef Arrays lists
     if slot.first < 0:
@@ -353,7 +364,10 @@ cdef double value_of(const Lists* s, Py_ssize_t cell, int32_t rank) noexcept nog
 
 cdef int add_candidate(Lists* s, Py_ssize_t cell, int32_t option, int32_t left_rank,
                        int32_t right_rank) except -1 nogil:
-    """Add a candidate to the queue."""
+    """Add a candidate to the queue of a cell, unless its score is -inf.
+
+    The candidate is a split, with a rank for the tree of each part.
+    """
     cdef Split split = split_at(&s.chart, cell, option)
     cdef Slot* slot = s.slots + cell
     cdef Arrays lists
@@ -377,7 +391,10 @@ cdef int add_candidate(Lists* s, Py_ssize_t cell, int32_t option, int32_t left_r
 
 
 cdef bint take_best(Lists* s, Slot* slot) noexcept nogil:
-    """Take the best queued candidate; return False if the queue is empty."""
+    """Move a cell's best candidate from the queue to the taken candidates.
+
+    Returns False if the queue is empty.
+    """
     cdef Arrays lists = arrays_of(s, slot)
     cdef Heap heap = Heap(lists.queue, slot.n_queued, slot.room)
     cdef HeapOrder order = HeapOrder(lists.values, True, NULL, 0)
@@ -411,7 +428,8 @@ cdef bint find_rank(Lists* s, Py_ssize_t cell, int32_t rank) except -1 nogil:
             last = lists.candidates[lists.taken[slot.n_taken - 1]]
             split = split_at(&s.chart, cell, last.option)
             slot.n_expanded = slot.n_taken
-            # each pair of ranks is the successor of a single pair
+            # each pair of ranks is the successor of a single pair: no candidate is
+            # queued twice
             if find_rank(s, split.right, last.right_rank + 1):
                 add_candidate(s, cell, last.option, last.left_rank, last.right_rank + 1)
             if last.right_rank == 0 and find_rank(s, split.left, last.left_rank + 1):
@@ -445,7 +463,7 @@ cdef Py_ssize_t projective_topk(
     Py_ssize_t n, bint single_root, const double* scores, Py_ssize_t k, double* scratch,
     double** pool, Py_ssize_t* capacity, double* values, int32_t* trees
 ) except -1 nogil:
-    """Find the k best trees; return their number."""
+    """Find the k best projective trees of n words; return the number of trees found."""
     cdef Lists s
     cdef Py_ssize_t count = 0, cell
     s.chart = divide_memory(n, single_root, BEST, scratch)

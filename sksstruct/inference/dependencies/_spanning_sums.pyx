@@ -46,13 +46,17 @@ cdef struct Elimination:
     Py_ssize_t n, ld
     bint logs
     double zero, one
-    const double* arcs  # (n + 1, ld), by modifier
-    double** row        # arcs of each remaining word, with zeros for removed words
+    const double* arcs  # (n + 1, ld): weight of arcs[modifier, head]
+    # for each word: weights of the arcs from all heads, zero for heads that were removed
+    # before the word
+    double** row
     double* pivot       # pivot of each removed word
-    double* zeros       # (ld,) zeros, then scratch rows
+    double* zeros       # (ld,)
+    # (ld,): probability that a walk from each head reaches the root before the last
+    # remaining word; and probability of each head of this word
     double* escape
     double* shares
-    int32_t* order      # removed words
+    int32_t* order      # removed words, the first removed word first
     double* means
     # state of the elimination: number of removed words; word that replaced the root;
     # whether the root, or its replacement, may have any number of words; and product of
@@ -78,7 +82,7 @@ cdef Py_ssize_t spanning_scratch(Py_ssize_t n) noexcept nogil:
 
 cdef double eliminate(Elimination* e, const int32_t* others, Py_ssize_t n_others,
                       Py_ssize_t word) noexcept nogil:
-    """Eliminate a word from the rows of the words `others`; return the pivot."""
+    """Eliminate a word from the rows of the words `others`; return the word's pivot."""
     cdef double* row = e.row[word]
     cdef double* other
     cdef double root = row[0], factor
@@ -164,9 +168,10 @@ cdef void write_means(Elimination* e, Py_ssize_t last) noexcept nogil:
 
 cdef bint leave_each(Elimination* e, int32_t* words, Py_ssize_t size, double* table,
                      double* memory) noexcept nogil:
-    """Make each of some words the last one, and write its means.
+    """Write the probabilities of the heads of each of some words.
 
-    Returns False on underflow.
+    Each word becomes the last remaining word once, by recursive halving. Returns False
+    on underflow.
 
     The rows of the words are in `table`, and may be changed.
     """
@@ -201,9 +206,9 @@ cdef bint leave_each(Elimination* e, int32_t* words, Py_ssize_t size, double* ta
 
 cdef double run(Elimination* e, bint single_root, double* table,
                 int32_t* words) noexcept nogil:
-    """Return the logarithm of the sum of products, or NaN on underflow.
+    """Return the logarithm of the sum over all trees, or NaN on underflow.
 
-    Means are written unless `means` is NULL.
+    The probabilities of arcs are written to `means`, unless it is NULL.
     """
     cdef Py_ssize_t word, cells = (e.n + 1) * e.ld
     cdef double* memory = table + cells
