@@ -47,8 +47,8 @@ cdef struct Elimination:
     bint logs
     double zero, one
     const double* arcs  # (n + 1, ld): weight of arcs[modifier, head]
-    # for each word: weights of the arcs from all heads, zero for heads that were removed
-    # before the word
+    # for each word: weights of the arcs from all heads; zero for heads removed before
+    # the word
     double** row
     double* pivot       # pivot of each removed word
     double* zeros       # (ld,)
