@@ -99,7 +99,7 @@ def _refuse(text):
 
 
 class _Lenient:
-    """Parser of the format without quotes and commas."""
+    """Parser of files that are not JSON, in which quotes and commas may be left out."""
 
     def __init__(self, text, name):
         self._text, self._name = text, name
@@ -232,10 +232,10 @@ class _Network:
         return self._parts.build()
 
     def _forbid(self, tables):
-        """Replace scores that miss the bound even with the best scores of other tables.
+        """Replace scores by -inf if no labeling with them satisfies "mustbe".
 
-        These scores become -inf. If sums of the remaining scores may still miss the
-        bound, `must_exceed` is set.
+        Such a score misses the bound even with the best scores of all other tables. If
+        sums of the remaining scores may still miss the bound, `must_exceed` is set.
         """
         high = [float(values.max()) for values in tables]
         # without a bound nothing is forbidden; with a table of -inf everything is
@@ -251,7 +251,7 @@ class _Network:
             self._parts.must_exceed = least
 
     def _read_function(self, body, what):
-        """Scope and scores of a cost function."""
+        """Return the scope and the scores of a cost function."""
         if "type" in body:
             raise ValueError(
                 f"{what} is of type {body['type']!r:.80}, which is not supported: "
@@ -326,7 +326,7 @@ class _Network:
         return values.reshape(-1)
 
     def _state(self, v, x, what):
-        """Index of a state of variable `v`, given by its name or index."""
+        """Return the index of a state of variable `v`, given by its name or index."""
         state = self._states[v].get(str(x), x if _is_integer(x) else -1)
         if not 0 <= state < self._sizes[v]:
             raise ValueError(
@@ -358,7 +358,7 @@ def _fields(pairs, what):
 
 
 def _numbers(values, what):
-    """Costs as an array; the words "inf" and "-inf" are numbers in this format."""
+    """Convert costs to an array; the words "inf" and "-inf" are numbers in a file."""
     if any(isinstance(x, float) and math.isinf(x) for x in values):
         raise ValueError(f"{what} has a cost that is too large for float64")
     words = {"inf": np.inf, "-inf": -np.inf}
@@ -374,7 +374,10 @@ def _numbers(values, what):
 
 
 def _read_mustbe(text):
-    """Sign of the costs, 1 to minimize, and the bound on their total times the sign."""
+    """Return 1 if costs are minimized, else -1; and the bound on them, times that sign.
+
+    The bound is that of "mustbe" on the total cost of a labeling.
+    """
     bound = re.fullmatch(r"([<>])\s*(-?inf|[-+.0-9eE]+)", str(text).strip())
     try:
         sign = {"<": 1.0, ">": -1.0}[bound[1]]

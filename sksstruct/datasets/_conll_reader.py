@@ -73,7 +73,7 @@ class ConllReader:
         self.n_columns = number
 
     def _columns(self, line):
-        """The columns of a line, some of which may be empty."""
+        """Return the columns of a line, some of which may be empty."""
         words = _words(line)
         if not words:
             return []
@@ -133,16 +133,16 @@ class ConllReader:
 
 
 def _words(line):
-    """The parts of a line between spaces and tabs."""
+    """Return the parts of a line between spaces and tabs."""
     # not str.split(), which splits at any white space of Unicode
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
 def _fields(line):
-    """The parts of a line between tabs, without the spaces around them."""
+    """Return the parts of a line between tabs, without the spaces around them."""
     return [field.strip(" ") for field in line.split("\t")]
 
 
 def _is_ambiguous(line):
-    """Whether splitting at tabs alone gives another number of columns."""
+    """Return whether tabs alone give another number of columns than spaces and tabs."""
     return "\t" in line and len(_fields(line)) != len(_words(line))

@@ -90,7 +90,7 @@ def load_ergo(
 
 
 def _first_number(tokens, parents, n):
-    """Number of the first variable: 0, or 1 if no other reading is possible."""
+    """Return the number of the first variable: 0, or 1 if 0 is not possible."""
     named = np.concatenate([*parents, np.zeros(0, dtype=np.int64)])
     from_one = (named == n).any() or any(v in p for v, p in enumerate(parents))
     if from_one and (named == 0).any():

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 
 def get_data_home(data_home=None):
-    """Folder of the data sets.
+    """Return the folder of the data sets.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def get_data_home(data_home=None):
 
 
 def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
-    """Path of the first of several files that exists, or of a fresh download.
+    """Return the path of the first file that exists, or of a fresh download.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def check_content(pieces, expected, path):
 
 
 def find_file(name, data_home=None):
-    """Path of a file that cannot be fetched.
+    """Return the path of a file that cannot be fetched.
 
     Raises
     ------

@@ -87,7 +87,7 @@ def load_fg(
 
 
 def _read_scope(tokens, f, n):
-    """Kind and scope of a factor, and a flag for each variable that is negated."""
+    """Return the kind and scope of a factor, and whether each variable is negated."""
     kind = tokens.next(f"factor {f + 1}")
     if kind != b"PAIR" and kind not in _KINDS:
         tokens.fail(

@@ -60,7 +60,7 @@ class Keywords:
         return self._tokens.integer("a parameter of a cost function", low)
 
     def _states(self, scope, more=1):
-        """Reserve memory; return states of a scope's variables, to be broadcast."""
+        """Reserve memory; return the states of a scope's variables, as `np.indices`."""
         shape = tuple(self._sizes[v] for v in scope)
         self._reserve((*shape, more))
         return np.indices(shape, dtype=np.float64, sparse=True)
@@ -70,7 +70,10 @@ class Keywords:
             self._tokens.fail(f"{name!r} must have 2 variables, got {len(scope)}")
 
     def _compare(self, name, scope):
-        """x >= y + constant, and so on: a violation is the cost, or top above delta."""
+        """Read a comparison such as x >= y + constant, whose cost is its violation.
+
+        A violation above delta costs top.
+        """
         self._pair(name, scope)
         constant, delta = self._number(), self._number()
         x, y = self._states(scope)
@@ -81,9 +84,10 @@ class Keywords:
         yield scope, np.where(excess <= delta, excess, float(self._top))
 
     def _disjoin(self, name, scope):
-        """Require x >= y + csty or y >= x + cstx, or in sdisj a last value, at a cost.
+        """Read the disjunction x >= y + csty or y >= x + cstx.
 
-        In sdisj, a variable must not exceed its last value.
+        In disj, a violation has a cost. In sdisj, it is forbidden, except if a variable
+        has its last value, which has a cost; larger values are forbidden.
         """
         self._pair(name, scope)
         after_x, after_y = self._number(), self._number()
@@ -99,7 +103,7 @@ class Keywords:
         yield scope, np.where(holds, costs, float(self._top))
 
     def _differ(self, name, scope):
-        """A cost for each variable, or each pair, that repeats a value."""
+        """Read a cost of each variable, or of each pair, that repeats a value."""
         kind = self._tokens.next(f"the kind of {name}")
         if kind not in (b"var", b"dec", b"decbi"):
             self._tokens.fail(f"{name} must be var, dec or decbi, got {kind[:20]!r}")
@@ -186,7 +190,11 @@ class Keywords:
         yield scope, np.where(total >= capacity, 0.0, float(self._top))
 
     def _follow(self, name, scope):
-        """Cost of the cheapest path of an automaton that reads the values in order."""
+        """Read an automaton, and yield the costs of its cheapest paths.
+
+        The cost of a labeling is that of the cheapest path that reads its values in
+        order.
+        """
         n = self._tokens.integer("the number of states of an automaton", 1, 10_000)
         last = n - 1
 

@@ -8,7 +8,7 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph, Table
 
 
 def list_factors(graph):
-    """All factors of a graph: offset, variables, edges, and larger factors.
+    """List all factors of a graph: offset, variables, edges, and larger factors.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Parts:
         scope : sequence of int
             Variables.
         values : ndarray
-            Scores of the variables, in an array that the caller does not change later.
+            Scores of the joint states of the variables; they are copied.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class Parts:
         return self.offset < np.inf and self._unaries.max(initial=0.0) < np.inf
 
     def _add_singles(self, variables, values):
-        """Add scores of single variables, which are concatenated."""
+        """Add the scores of single variables, which are concatenated in `values`."""
         sizes = np.diff(self._begin)[variables]
         ends = np.cumsum(sizes)
         shift = np.repeat(self._begin[variables] - ends + sizes, sizes)

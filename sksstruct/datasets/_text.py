@@ -22,13 +22,13 @@ _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def plain_name(path):
-    """Name of a file without the suffix of its compression."""
+    """Return the name of a file without the suffix of its compression."""
     path = Path(os.fspath(path))
     return path.stem if path.suffix in _OPENERS else path.name
 
 
 def read_bytes(path):
-    """Contents of a file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed."""
+    """Read a file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed."""
     path = Path(os.fspath(path))
     if path.suffix not in _OPENERS:
         with reading(path):
@@ -67,7 +67,10 @@ def blank_comments(data):
 
 @contextlib.contextmanager
 def open_write(path):
-    """Context with a text stream, whose text is then written, compressed by suffix."""
+    """Context with a text stream, whose text is written to a file on exit.
+
+    The file is compressed if its suffix is ``.gz``, ``.bz2`` or ``.xz``.
+    """
     path = Path(os.fspath(path))
     text = io.StringIO()
     yield text

@@ -82,7 +82,10 @@ def load_uai(
 
 
 def _read_scopes(tokens, sizes, bayes):
-    """Offsets of the scopes, all scopes concatenated, and sizes of the tables."""
+    """Read the scopes; return their offsets, the scopes, and the sizes of the tables.
+
+    The scopes are concatenated. Their number, m, is read first.
+    """
     n = len(sizes)
     m = tokens.integer("the number of factors", 0, tokens.left)
     if bayes and m != n:

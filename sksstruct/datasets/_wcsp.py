@@ -73,7 +73,7 @@ def load_wcsp(path: PathLike) -> FactorGraph:
 
 
 def _read_sizes(tokens, n, largest):
-    """Number of states of each variable."""
+    """Read the number of states of each variable."""
     sizes = []
     for v in range(n):
         size = tokens.integer(f"the states of variable {v}")
@@ -145,7 +145,7 @@ class _Reader:
         return scope
 
     def _find_shared(self, scope, number):
-        """The shared table with a number, counted from 1, and its lowest score."""
+        """Return the shared table with a number, from 1 on, and its lowest score."""
         if number > len(self._shared):
             self._tokens.fail(
                 f"shared cost function {number} is not among the {len(self._shared)} "
@@ -157,7 +157,8 @@ class _Reader:
                 f"the scope {scope} does not fit shared cost function {number}, which "
                 f"has shape {table.shape}"
             )
-        # limit the time: tables of single variables are added to the unaries
+        # limit the time: the table of a single variable is added to the unary scores
+        # each time that it is shared
         if len(scope) == 1:
             self._entries_left -= table.size
             if self._entries_left < 0:
@@ -193,7 +194,7 @@ class _Reader:
         self.lowest -= float(default) if default < self._top else 0.0
 
     def _read_table(self, f, scope, default, count):
-        """Read the scores of a function that lists tuples."""
+        """Read the table of scores of a cost function that lists tuples of states."""
         tokens, top = self._tokens, self._top
         shape = tuple(self._sizes[v] for v in scope)
         self._reserve(shape)
@@ -208,7 +209,7 @@ class _Reader:
 
 
 def _lowest(scores):
-    """The lowest score except for -inf; 0 if all are -inf."""
+    """Return the lowest score except for -inf; 0 if all scores are -inf."""
     low = float(scores.min())
     if low == -math.inf:
         low = float(scores[scores > -math.inf].min(initial=0.0))
@@ -276,7 +277,7 @@ def dump_wcsp(
 
 
 def _largest_cost(scope, values):
-    """The largest finite cost of a function, or an error if costs are not integers."""
+    """Return the largest finite cost; raise an error if costs are not integers."""
     finite = values[values > -np.inf]
     if (finite > 0).any() or (finite != np.round(finite)).any():
         raise ValueError(

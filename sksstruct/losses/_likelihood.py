@@ -28,5 +28,6 @@ class LogLikelihood(Constrained, Surrogate):
     oracle = "exp"
 
     def for_oracles(self, oracles: tuple[str, ...]) -> SmoothedHinge:
-        # smoothed by the entropy, with mu = 1 and without costs
+        # the negative log-likelihood is the hinge without a task loss, smoothed by the
+        # entropy with mu = 1
         return SmoothedHinge("entropy", 1.0, 1)

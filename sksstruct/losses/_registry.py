@@ -18,11 +18,11 @@ class Registry:
         self.makers, self.kinds, self.what = makers, kinds, what
 
     def names(self):
-        """The names, sorted."""
+        """Return the names of the losses, sorted."""
         return sorted(self.makers)
 
     def resolve(self, loss):
-        """The loss of a name, with default parameters, or the object given.
+        """Return the loss of a name, with default parameters, or a given loss itself.
 
         Parameters
         ----------

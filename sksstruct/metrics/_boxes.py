@@ -212,7 +212,10 @@ def _checked(boxes, name):
 
 
 def _overlaps(boxes, others):
-    """Intersection over union, 0 for an empty union."""
+    """Return the intersection over union of boxes; 0 for an empty union.
+
+    The arrays of boxes, of shape (..., 4), are broadcast.
+    """
     top, bottom = boxes[..., :2], boxes[..., 2:]
     other_top, other_bottom = others[..., :2], others[..., 2:]
     sides = np.minimum(bottom, other_bottom) - np.maximum(top, other_top)
@@ -223,7 +226,10 @@ def _overlaps(boxes, others):
 
 
 def _compare(y_true, y_pred, sample_weight):
-    """Overlaps, pairs of true and predicted labels or None, and weights."""
+    """Return overlaps of true and predicted boxes, the labels of both, and weights.
+
+    Labels are None if the outputs have no labels.
+    """
     check_lists(y_true, y_pred)
     weight = check_sequence_weight(sample_weight, len(y_true))
     (true, labels), (found, others) = (

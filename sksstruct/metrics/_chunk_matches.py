@@ -100,14 +100,17 @@ def chunk_match_scores(
 
 
 def _scores(true, found):
-    """Scores of chunks; a chunk is a column of its kind, first position, and end."""
+    """Return the scores of predicted chunks in each way of comparing chunks.
+
+    A chunk is a column of its kind, its first position, and its end.
+    """
     overlaps = _overlapping(true, found)
     true, found = true.T.tolist(), found.T.tolist()
     return {match: _row(_compared(true, found, overlaps, match)) for match in _MATCHES}
 
 
 def _overlapping(true, found):
-    """Range of the true chunks that overlap each predicted chunk.
+    """Return the range of the true chunks that overlap each predicted chunk.
 
     The chunks of a labeling are in order and do not overlap each other.
     """
@@ -132,7 +135,10 @@ def _compared(true, found, overlaps, match):
 
 
 def _nearest(chunk, true, free):
-    """The free true chunk of the same type with the nearest ends, or the first."""
+    """Return the free true chunk of a chunk's type with the nearest ends.
+
+    If no free true chunk has this type, the first free chunk is returned.
+    """
     same = [k for k in free if true[k][0] == chunk[0]]
 
     def distance(k):
@@ -150,7 +156,7 @@ def _outcome(chunk, other, match):
 
 
 def _row(counts):
-    """The counts, with precision, recall and F1."""
+    """Return the counts of the outcomes, with precision, recall and F1."""
     pairs = counts["correct"] + counts["incorrect"] + counts["partial"]
     right = counts["correct"] + counts["partial"] / 2
     found, true = pairs + counts["spurious"], pairs + counts["missed"]

@@ -29,7 +29,7 @@ average : {"micro", "macro", "weighted"} or None, default="micro"
 
 
 def chunk_pairs(y_true, y_pred, scheme, strict):
-    """Names of types, and arrays of the true and of the predicted chunks.
+    """Return the names of types, and arrays of the true and the predicted chunks.
 
     A chunk is a column of an array: the index of its type, the first position, and the
     position after the last, where the positions of all sequences are concatenated.
@@ -43,7 +43,7 @@ def chunk_pairs(y_true, y_pred, scheme, strict):
 
 
 def _counts(y_true, y_pred, scheme, strict):
-    """Names of types, and numbers of true, predicted and right chunks of each type."""
+    """Return the types' names, and numbers of true, predicted and right chunks."""
     names, true, found = chunk_pairs(y_true, y_pred, scheme, strict)
     # type and end of the true chunk that begins at each position
     size = max([0, *true[2, -1:], *found[2, -1:]])
@@ -58,10 +58,10 @@ def _counts(y_true, y_pred, scheme, strict):
 
 
 def _averaged(y_true, y_pred, scheme, strict, average, columns):
-    """Precision, recall or F1, averaged over the types of chunks.
+    """Return precision, recall or F1, averaged over the types of chunks.
 
-    `columns` has the indices of the scores to return. Warnings name scores with a
-    denominator of zero.
+    `columns` has the indices of the scores to return. A warning names scores whose
+    denominator is zero.
     """
     if average not in AVERAGES:
         *first, last = map(repr, AVERAGES)

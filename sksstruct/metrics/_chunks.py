@@ -21,7 +21,7 @@ from sksstruct.utils._spans import (
 )
 from sksstruct.utils.typing import Scheme
 
-# Descriptions of the parameters of scores.
+# Descriptions of parameters, for the docstrings of scores of chunks.
 TEXTS = {
     "chunk_labels": """
 y_true : list of sequences of str
@@ -104,13 +104,17 @@ class Chunked:
             self.chunks.append((sequence.kinds[starts], starts, ends))
 
     def _where(self, label):
-        """Place of the first occurrence of a label, for errors."""
+        """Return the beginning of an error message about a label's first occurrence."""
         for name, flat in self._flats.items():
             if label in flat:
                 return self._place(name, flat.index(label))[0]
 
     def _place(self, name, position):
-        """The beginning of a sentence about a sequence, and a position within it."""
+        """Return the beginning of an error message, and a position in its sequence.
+
+        The message is about the sequence of `position`, which counts in the
+        concatenated sequences.
+        """
         if self._lengths is None:
             return f"{name} has the label", position
         i = int(np.searchsorted(self._ends, position, "right"))
@@ -118,7 +122,7 @@ class Chunked:
         return f"{name}[{i}] has the label", int(position - start)
 
     def _of_the_first(self, scheme, sequence, known):
-        """The scheme of the first labeling, or an error if it is ambiguous.
+        """Return the scheme of the first labeling; raise an error if it is ambiguous.
 
         With `strict`, reading labels in a wrong scheme would silently drop chunks.
         """
@@ -155,7 +159,7 @@ class Chunked:
 def iter_chunks(
     tags: Iterable[str], *, scheme: Scheme = "auto", strict: bool = False
 ) -> Iterator[tuple[str, int, int]]:
-    """Chunks of one sequence of labels.
+    """Iterate over the chunks of one sequence of labels.
 
     The label ``O`` is outside of all chunks. All other labels are a letter, a dash and
     the type x of a chunk; a letter alone has the type "_". The schemes differ in the
@@ -216,7 +220,7 @@ def convert_labels(
     *,
     from_scheme: Scheme = "auto",
 ) -> list[list[str]]:
-    """Labels of the same chunks in another scheme.
+    """Convert labels to labels of the same chunks in another scheme.
 
     Every position that is not ``O`` stays in a chunk of its type. Ill-formed labels are
     read as in the CoNLL evaluation, and the result is well-formed. A conversion to the

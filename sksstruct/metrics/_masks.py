@@ -94,7 +94,7 @@ def mask_iou_score(
 
 
 def _known(pairs):
-    """True and predicted labels of each image at places with a known true label."""
+    """Return each image's true and predicted labels where the true label is known."""
     if not any(true.dtype == object or (true != true).any() for true, _ in pairs):
         return pairs
     each_true, each_found = zip(*pairs, strict=True)
@@ -112,12 +112,12 @@ def _known(pairs):
 
 
 def _ratio(part, whole):
-    """Ratio of `part` and `whole`, NaN if `whole` is 0."""
+    """Return the ratio of `part` and `whole`, NaN if `whole` is 0."""
     return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
 
 
 def _mean(values, weight=None):
-    """Weighted mean over the first axis, without NaN; NaN if all values are NaN."""
+    """Return the weighted mean over the first axis without NaN; NaN if all are NaN."""
     known = ~np.isnan(values)
     weights = known * (1.0 if weight is None else weight[:, None])
     return _ratio((weights * np.where(known, values, 0.0)).sum(0), weights.sum(0))

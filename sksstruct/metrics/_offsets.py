@@ -121,7 +121,7 @@ class _Text:
         self._stops = [tokens[t][1] for t in self._places]
 
     def labels(self, scheme, cut):
-        """Labels of all tokens, by the scheme and the parameter `cut`."""
+        """Return the labels of all tokens, by the scheme and the parameter `cut`."""
         labels, owner = ["O"] * self._n, {}
         for span in self._spans:
             first, end, is_cut = self._range(span, cut)
@@ -148,7 +148,11 @@ class _Text:
         return labels
 
     def _range(self, span, cut):
-        """Range of a span's tokens in `_places`; whether it cuts tokens or has none."""
+        """Return the range of a span's tokens in `_places`, and whether the span fits.
+
+        A span does not fit if it cuts a token or has no token; then the last value is
+        true.
+        """
         start, stop, _ = span
         first, end = bisect_right(self._stops, start), bisect_left(self._starts, stop)
         outer = range(first, end)
@@ -174,7 +178,7 @@ class _Text:
 
 
 def _letters(n, scheme, follows):
-    """Letters of the labels of a span of n tokens.
+    """Return the letters of the labels of a span of n tokens.
 
     `follows` is whether the token before the span is in a span of the same kind.
     """

@@ -33,7 +33,7 @@ from sksstruct.utils.validation import (
     check_sequence_weight,
 )
 
-# Descriptions of the parameters of scores.
+# Descriptions of parameters, for the docstrings of scores of sequences.
 TEXTS = PARTLY | {
     "flat": f"""
 y_true : list of array-like of shape (n_positions,)
@@ -157,14 +157,14 @@ def sequence_accuracy_score(
     weight = weight * ((count_known(known, lengths) > 0) | (lengths == 0))
     if not weight.any():
         raise ValueError("no sequence of positive weight has a known label in y_true")
-    # `observed` has put the prediction in place of labels that are not known
+    # `observed` has replaced unknown labels by the predictions, which count as right
     wrong = [a != b for a, b in zip(labels, flat_pred, strict=True)]
     whole = count_known(wrong, lengths) == 0
     return float(np.average(whole, weights=weight))
 
 
 def _flat(y_true, y_pred, kwargs):
-    """Known labels, their predictions, and arguments with weights of positions."""
+    """Return known labels, their predictions, and arguments with position weights."""
     flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
     labels, predicted, known = known_pairs(flat_true, flat_pred, "y_true")
     weight = kwargs.get("sample_weight")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sksstruct.estimators.path import SSVMPath
     from sksstruct.inference.map.core.result import MAPResult
 else:
-    # imported only when something is drawn
+    # matplotlib is imported only when something is drawn
     Axes = Colormap = Figure = SSVMPath = MAPResult = Any
 
 # Texts for `sksstruct.utils._doc.fill_doc`.
@@ -52,10 +52,11 @@ _PALETTE = (
 
 
 def palette(n):
-    """Colors for n labels, as a list."""
+    """Return a list of colors for n labels."""
     if n <= len(_PALETTE):
         return list(_PALETTE[:n])
-    # a color map that suits color-blind people, too, from dark to light
+    # more labels than colors in the palette: a color map from dark to light, which
+    # color-blind people can read, too
     import matplotlib as mpl
 
     cividis = mpl.colormaps["cividis"]
@@ -70,7 +71,7 @@ class Display:
 
     def _axes(self, ax):
         """Store and return the axes to draw on; with None, new axes."""
-        # imported only when something is drawn
+        # matplotlib is imported only when something is drawn
         import matplotlib.pyplot as plt
 
         if ax is None:
@@ -79,5 +80,5 @@ class Display:
         return ax
 
     def _line_options(self, name, options):
-        """Options of lines, whose label is `name`, or for None the display's name."""
+        """Return options of a line, labeled `name`, or the display's name if None."""
         return {"label": self.name if name is None else name, **options}

@@ -73,7 +73,7 @@ class ConvergenceDisplay(Display):
     def plot(
         self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the line.
+        """Draw the quantity `y` against `x` as a line.
 
         Parameters
         ----------

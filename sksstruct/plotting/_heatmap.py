@@ -59,17 +59,17 @@ class HeatMap(Display):
         return self
 
     def _scores(self):
-        """The table; nan and infinite entries stay white."""
+        """Return the table of scores; NaN and infinite entries stay white."""
         raise NotImplementedError
 
 
 def last_step(estimator):
-    """The estimator itself, or the last step of a pipeline."""
+    """Return the estimator itself, or the last step of a pipeline."""
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 def feature_names(estimator, n_features, names=None):
-    """Names of the features of a fitted estimator, or of the last step of a pipeline.
+    """Return the names of the features of a fitted estimator or pipeline's last step.
 
     Parameters
     ----------

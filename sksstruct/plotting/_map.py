@@ -66,7 +66,7 @@ class MAPDisplay(Display):
         parts: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Draw both lines.
+        """Draw the score of the best labeling, and the upper bound as a dashed line.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class MAPDisplay(Display):
         parts: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Draw the trace of a result.
+        """Draw the scores and upper bounds in the trace of a result.
 
         Parameters
         ----------

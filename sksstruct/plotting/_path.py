@@ -77,7 +77,7 @@ default="score"
     def plot(
         self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the lines.
+        """Draw the quantity `y` of the paths against alpha.
 
         Parameters
         ----------
@@ -120,14 +120,14 @@ default="score"
         if len(ends) == len(scores):
             k = int(np.argmin(np.abs(np.log(ends) - np.log(self.best))))
         else:
-            # the edges fall from inf to the smallest alpha
+            # ends of segments are in descending order, from inf to the smallest alpha
             k = int(np.searchsorted(-np.asarray(ends), -self.best, side="right")) - 1
             k = min(max(k, 0), len(scores) - 1)
         ax.axvline(self.best, **options)
         ax.plot([self.best], [scores[k].mean()], "o", color="0.3", label=label)
 
     def _plot_scores(self, ax, options):
-        """A line for the mean over the folds, and a band for the standard deviation."""
+        """Draw the mean score over the folds, with a band of the standard deviation."""
         ends, scores = self.scores
         mean, spread = scores.mean(axis=1), scores.std(axis=1)
         if len(ends) == len(scores):
@@ -142,7 +142,7 @@ default="score"
         )
 
     def _plot_paths(self, ax, options):
-        """A line for each path, the first of which has the label."""
+        """Draw a line for each path; only the line of the first path has a label."""
         column = {"gap": "gaps", "objective": "objectives"}.get(self.y, self.y)
         options = {"marker": ".", **options}
         self.lines_ = []
@@ -236,7 +236,9 @@ default="score"
 
 
 def _steps(edges, values, best=None):
-    """Points of a function that is constant between edges; edges fall from inf.
+    """Return the points of a function that is constant between edges.
+
+    The edges are in descending order, from inf.
 
     The first and the last segment have no end on a logarithmic scale: they are drawn a
     factor of ten further than the next edge, or further than the marked alpha.

@@ -16,7 +16,7 @@ from sksstruct.utils.typing import Items, Labelings
 
 
 def runs(labels, firsts=(0,)):
-    """Runs of equal labels that are not None: starts, stops, and labels.
+    """Return the starts, stops and labels of runs of equal labels that are not None.
 
     `firsts` are the first positions of series: a run ends at the end of its series.
     """
@@ -33,7 +33,10 @@ def runs(labels, firsts=(0,)):
 
 
 def seen(true, predicted):
-    """True labels as in `observed`, but None where the label is not known."""
+    """Return true labels: one label for a set, and None where no label is known.
+
+    As in `observed`, a set stands for the predicted label if the set contains it.
+    """
     labels, known = observed(true, predicted)
     return [
         label if there else None for label, there in zip(labels, known, strict=True)

@@ -123,7 +123,7 @@ class SequenceDisplay(Display):
         return self
 
     def _right(self):
-        """Whether each prediction is right, or its true label unknown."""
+        """Return whether each prediction is right, or its true label is unknown."""
         truth = [None] * len(self.predicted) if self.y is None else self.y
         return [
             label in _several(true) or true is None
@@ -131,7 +131,7 @@ class SequenceDisplay(Display):
         ]
 
     def _classes(self):
-        """All labels that are shown."""
+        """Return all labels that are shown, beginning with those of `classes`."""
         known = [] if self.classes is None else list(self.classes)
         truth = self.y if self.y is not None else ()
         every = {*self.predicted, *chain.from_iterable(map(_several, truth))}
@@ -163,7 +163,7 @@ class SequenceDisplay(Display):
         *,
         tokens: Strings | None = None,
     ) -> Self:
-        """Tag one sequence.
+        """Tag one sequence, and return the display of its labels.
 
         The display contains probabilities if the tagger was trained with
         ``loss="log"``.
@@ -207,14 +207,14 @@ class SequenceDisplay(Display):
 
 
 def _several(true):
-    """List of the labels that may be true, which is empty if no label is known."""
+    """Return a list of the labels that may be true, empty if no label is known."""
     if isinstance(true, Set):
         return list(true)
     return [] if true is None else [true]
 
 
 def _row(name, values, kinds):
-    """A row of the table."""
+    """Return a row of the HTML table, with the name in the first cell."""
     cells = "".join(
         f'<td style="{_STYLES[kind]}">{escape(str(value))}</td>'
         for value, kind in zip(values, kinds, strict=True)

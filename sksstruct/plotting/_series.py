@@ -146,7 +146,7 @@ class SeriesDisplay(Display):
             self.axes_[name] = shared = ax.inset_axes(bounds, sharex=shared)
 
     def _range(self, start, stop):
-        """First position that is drawn, and the end."""
+        """Return the first position to draw, and the position after the last."""
         n = len(self.predicted)
         places = np.arange(n) if self.times is None else self.times
         # start and stop may be text, or times of other libraries
@@ -160,7 +160,7 @@ class SeriesDisplay(Display):
         return first, last
 
     def _edges(self):
-        """Begin of each position on the axis, and end of the last position."""
+        """Return where each position begins on the axis, and where the last ends."""
         if self.times is None:
             return np.arange(len(self.predicted) + 1.0)
         places = self.times
@@ -174,7 +174,7 @@ class SeriesDisplay(Display):
         return np.append(places, places[-1] + step)
 
     def _classes(self):
-        """All labels that have a color."""
+        """Return all labels that have a color, beginning with those of `classes`."""
         known = [] if self.classes is None else list(self.classes)
         truth = [] if self.y is None else seen(self.y, self.predicted)
         every = {*self.predicted, *truth} - {None}
@@ -331,7 +331,10 @@ class SeriesDisplay(Display):
 
 
 def _checked(n, x, probabilities, classes, times):
-    """Arrays of n positions by the name of the parameter, and the names of columns."""
+    """Check and convert the arrays of a series of n positions.
+
+    Returns the arrays by the name of the parameter, and the names of columns or None.
+    """
     columns = None
     if x is not None:
         packed = check_sequences([x], allow_nan=True, name="x")

@@ -58,7 +58,7 @@ class WeightsDisplay(Display):
     label: Any = None
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Draw the bars.
+        """Draw the weights as horizontal bars.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class WeightsDisplay(Display):
 
 
 def _row(estimator, label):
-    """Weights of all features for a label."""
+    """Return the weights of all features for a label."""
     coef, classes = estimator.coef_, np.asarray(estimator.classes_).tolist()
     coef = coef.toarray() if sparse.issparse(coef) else np.asarray(coef)
     if label not in classes:
