@@ -18,9 +18,10 @@ class ConllReader:
     empty: str | None = None
     keep_docstart: bool = False
     encoding: str = "utf-8"
-    # format of a parameter and its value in errors: that of Python, or of the command
+    # format in which errors name a parameter and its value: as an argument in Python,
+    # or as an option of the command
     advice: str = "{}={}"
-    # smallest number of columns
+    # smallest number of columns of a token
     least: int = 1
     # the line of the first token, set while reading
     first: str = ""
@@ -110,7 +111,7 @@ class ConllReader:
                 f"{place}: {len(columns)} columns instead of {self.n_columns}, as the "
                 f"first token has: {line!r:.80}"
             )
-            # the first line, or this one, may be a comment
+            # the line of the first token, or the current line, may be a comment
             if self.comment is None and "#" in (line[0], self.first[:1]):
                 text += (
                     ". If lines that begin with '#' are comments, pass "

@@ -30,7 +30,7 @@ class Keywords:
         self._reserve = reserve
 
     def read(self, word, scope):
-        """Read a cost function.
+        """Read the parameters of a cost function, and yield its tables of costs.
 
         Parameters
         ----------

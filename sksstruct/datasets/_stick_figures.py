@@ -115,7 +115,7 @@ def make_stick_figures(
 
 
 def _posture(raised, rng):
-    """The bones of a figure; the bones of an arm that is raised have negated rows."""
+    """Return the bones of a figure; those of raised arms have negated rows."""
     if not raised:
         return _BONES
     # left and right arm, repeated for the upper and the lower bones
@@ -128,7 +128,7 @@ def _posture(raised, rng):
 
 
 def _stroke(image, start, end):
-    """Draw a line of brightness 1."""
+    """Draw a line of brightness 1 into an image, from start to end."""
     n = int(np.abs(end - start).max()) + 2
     points = np.rint(start + np.linspace(0, 1, 2 * n)[:, None] * (end - start))
     inside = ((points >= 0) & (points < image.shape)).all(axis=1)

@@ -74,7 +74,7 @@ def load_uai(
         parts = Parts(sizes, share=16)
         read_all_tables(tokens, parts, first, scopes, entries, log)
         tokens.finish("table")
-    # free the scopes first: those of the graph need about as much memory again
+    # free the scopes before the graph is built, whose scopes need about as much memory
     del scopes, first
     if evidence is not None and not isinstance(evidence, dict):
         evidence = load_uai_evidence(evidence, sizes)

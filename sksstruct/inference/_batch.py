@@ -52,12 +52,11 @@ def batch(
     oracle : callable
         An oracle of this module. All of them search without the GIL except `bmmf`,
         `best_first`, `branch_and_bound` and `Exhaustive`, which call Python functions.
-        `viterbi`,
-        `max_product` and `min_cut` merge up to 256 small problems into one, if scores
-        and tables are arrays, all variables have the same number of states, and no
-        score of a cut is ``-inf``. This is many times faster for problems with ten
-        variables.
-        `matching` does so with arrays of scores that have the same shape.
+        Up to 256 small problems of `viterbi`, `max_product` or `min_cut` are merged
+        into one, if scores and tables are arrays, all variables have the same number of
+        states, and no score of a cut is ``-inf``. This is many times faster for
+        problems with ten variables. Small problems of `matching` are merged if their
+        scores are arrays of the same shape.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None

@@ -135,9 +135,9 @@ class NeighborLoss(TaskLoss):
 class Loss(BaseEstimator):
     """Base class of values of the parameter `loss` of an estimator."""
 
-    #: Name for files and messages, which stands for the default parameters.
+    #: Name that stands for the loss with default parameters, in files and messages.
     name: ClassVar[str]
-    #: Whether scores become probabilities, without a task loss.
+    #: Whether the loss is a likelihood, which has probabilities and no task loss.
     is_likelihood: ClassVar[bool] = False
     #: Whether the objective has a gradient.
     is_smooth: ClassVar[bool] = True

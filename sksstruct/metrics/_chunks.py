@@ -140,7 +140,7 @@ class Chunked:
                 f"of {name} is whole in that scheme: pass scheme={scheme!r}, or labels "
                 "of one scheme, or strict=False"
             )
-        # a label after an unknown label may be well-formed: do not judge it
+        # whether a label is well-formed is not known after an unknown label
         sure = known & (sequence.first | np.append(True, known[:-1]))
         places = [np.flatnonzero(bad & sure)[:1] for bad in sequence.misplaced()]
         for scheme, place in zip(("BIO", "IOB1"), places, strict=True):

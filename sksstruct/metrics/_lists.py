@@ -8,7 +8,7 @@ from sksstruct.utils.labels import check_labels
 
 
 def check_lists(y_true, y_pred):
-    """Raise an error unless both lists have the same number of outputs, and not 0."""
+    """Raise an error unless both lists have the same, positive number of outputs."""
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
         if not isinstance(y, Sized) or isinstance(y, str):
             raise TypeError(f"{name} must be a list of outputs, got {y!r:.80}")

@@ -69,7 +69,7 @@ def last_step(estimator):
 
 
 def feature_names(estimator, n_features, names=None):
-    """Return the names of the features of a fitted estimator or pipeline's last step.
+    """Return the names of the features of an estimator, or of a pipeline's last step.
 
     Parameters
     ----------

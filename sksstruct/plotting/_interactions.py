@@ -95,7 +95,8 @@ class InteractionsDisplay(HeatMap):
                 f"{len(names)}"
             )
         classes = estimator.classes_.tolist()
-        # without names the axes show the numbers of columns; a 1-D y has no names
+        # Without names, the axes show the numbers of the columns of y. For a 1-D y, the
+        # classes are the two values of the only label, and not names of labels.
         if names is None and len(classes) == n_labels and classes != [*range(n_labels)]:
             names = [str(label) for label in classes]
         display = cls(estimator.interactions_, names=names)

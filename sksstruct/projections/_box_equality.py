@@ -31,9 +31,10 @@ def root_by_sorting(point, normal, lower, upper, target):
             last = middle
     low = kinks[first] if first >= 0 else -np.inf
     high = kinks[last] if last < len(kinks) else np.inf
-    # The root is in the piece of f between `low` and `high`. Its line is computed at a
-    # point inside the piece, where no entry is at a bound by chance. If the piece is
-    # unbounded, the step must be large enough to change large entries.
+    # The root is in the linear piece of f between `low` and `high`. The offset and the
+    # slope of this piece are computed at a point inside, where no entry is at a bound
+    # by chance. If the piece is unbounded, the step must be large enough to change
+    # large entries.
     step = max(
         1.0,
         2.0 * np.abs(kinks).max(initial=0.0),

@@ -146,7 +146,7 @@ cdef double evaluate(const TreeProblem* tree, const double* duals, double* gradi
 
 
 cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept nogil:
-    """Compute the second derivatives: sums over the positive entries of the tables."""
+    """Compute the Hessian of the dual: sums over the positive entries of the tables."""
     cdef Py_ssize_t K = tree.n_states, width = 3 * K, t, i, j, start, column
     cdef double sign, count, inverse
     cdef double* own_lines

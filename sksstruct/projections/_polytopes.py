@@ -63,9 +63,10 @@ class LocalPolytopes:
         self._duals = np.zeros(n_tables * n_states + len(first))
 
     def project(self, tables, mass, out):
-        """Project the tables of all edges, where each tree has its own mass.
+        """Project the tables of all edges onto the local polytopes of the trees.
 
-        Returns the largest violation of a constraint, as a fraction of the mass.
+        A table sums to the mass of its tree. Returns the largest violation of a
+        constraint, as a fraction of the mass.
         """
         most_tables, k = int(np.diff(self._first).max(initial=0)), self.n_states
         arrays = (

@@ -12,7 +12,7 @@ from sksstruct.utils._pointers cimport (
 
 def project_trees(Py_ssize_t n_states, first, edge, is_turned, inverse, younger, eldest,
                   before, duals, tables, mass, scratch, out):
-    """Project the tables of all edges of a forest.
+    """Project the tables of all edges of a forest onto the trees' local polytopes.
 
     Arrays of all trees are concatenated; numbers of tables in them count within a tree.
 
@@ -71,10 +71,11 @@ def project_trees(Py_ssize_t n_states, first, edge, is_turned, inverse, younger,
 
 cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
                          double* out) noexcept nogil:
-    """Write to `out` the tables closest to m; `duals` are updated.
+    """Project the tables m of a tree onto its local polytope; write them to `out`.
 
-    `memory` has 3 n_tables n_states (n_states + 1) + 4 n_states + 3 numbers. Returns
-    the largest violation of a constraint.
+    `duals` has the initial multipliers, and receives the optimal ones. `memory` has
+    3 n_tables n_states (n_states + 1) + 4 n_states + 3 numbers. Returns the largest
+    violation of a constraint.
     """
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states)
     cdef Py_ssize_t blocks = tree.n_tables * tree.n_states * tree.n_states

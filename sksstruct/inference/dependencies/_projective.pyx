@@ -112,7 +112,7 @@ cdef inline double combine(const Chart* c, Py_ssize_t size, const double* x,
 
 cdef inline double with_arc(const Chart* c, double value, Py_ssize_t head,
                             Py_ssize_t modifier) noexcept nogil:
-    """Return the value of a linked span: that of its splits, with the outermost arc."""
+    """Combine the value of a linked span's splits with its outermost arc."""
     cdef double arc = c.arcs[modifier * c.ld_arcs + head]
     return value * arc if c.kind == SUMS else value + arc
 

@@ -112,9 +112,9 @@ cdef Scratch divide_memory(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t wid
 cdef inline void combine(bint logs, Py_ssize_t n, Py_ssize_t ld, const double* row,
                          const double* table, const double* zeros,
                          double* out) noexcept nogil:
-    """Write out[b] = sum_a row[a] table[a, b]; with logs, a sum of their exponentials.
+    """Multiply a row by a table: write out[b] = sum_a row[a] table[a, b].
 
-    If `logs`, out[b] = log sum_a exp(row[a] + table[a, b]).
+    If `logs`, the numbers are logarithms: out[b] = log sum_a exp(row[a] + table[a, b]).
     """
     if logs:
         # `sks_logplus` adds to `out`
@@ -144,7 +144,7 @@ cdef inline double sign_of(Tree tree, Py_ssize_t child) noexcept nogil:
 
 cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double sign,
                      Py_ssize_t n, Lines* lines) noexcept nogil:
-    """Tabulate the scores g of the displacements of an edge, in an axis of length n."""
+    """Tabulate the scores g of an edge's displacements along an axis of length n."""
     cdef Py_ssize_t k
     cdef double d
     lines.top = -INFINITY

@@ -8,8 +8,8 @@ cdef enum:
 
 # Sums of the same numbers in different order differ by less than the margin of
 # `rounded_up`. A cost is the difference between the scores of two labelings. If the
-# labelings tie, its rounding error is relative to the size of the scores, not of the
-# cost.
+# labelings tie, the rounding error of the cost is relative to the size of the scores,
+# not of the cost.
 cdef inline double rounded_up(double value, double size) noexcept nogil:
     """Return a cost plus a margin above rounding errors of scores of a given size."""
     return value + 1e-9 * value + 1e-12 * size

@@ -74,8 +74,8 @@ cdef class BestFirst:
             # each part has only its best labeling left
             if self._parts[best].next_score == -INFINITY:
                 break
-            # the bound is the highest: replace it by the score of a second best
-            # labeling (most parts are never refreshed)
+            # Second best labelings are searched only in the part with the highest bound
+            # of all parts: most parts are never refreshed.
             if self._parts[best].stale:
                 self.refresh(best, k - self.n_parts)
                 continue

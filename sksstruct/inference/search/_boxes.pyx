@@ -29,7 +29,7 @@ cdef enum:
     BOTTOM = 1
     LEFT = 2
     RIGHT = 3
-    # steps between checks for signals
+    # search steps between checks for signals, such as a keyboard interrupt
     STEPS_OF_A_CALL = 16384
 
 

@@ -131,7 +131,8 @@ def best_boxes(
     n_found, n_visited, is_empty = search.run(most, limit)
     boxes = np.empty((n_found, 4), dtype=np.int32)
     search.read(boxes)
-    # sums of weights: differences of integral images have larger rounding errors
+    # weights are summed again, as differences of integral images have larger rounding
+    # errors than sums
     scores = np.array(
         [
             weights[top:bottom, left:right].sum()
