@@ -89,7 +89,8 @@ def fetch_conll2000(
     """Text chunking data of the CoNLL-2000 shared task.
 
     The data are 8936 training and 2012 test sentences of the Wall Street Journal with
-    part-of-speech tags. The training part has 22 chunk labels, the test part 23.
+    part-of-speech tags. The training part has 22 chunk labels, the test part 19, one of
+    which, I-LST, is not in the training part.
 
     Parameters
     ----------

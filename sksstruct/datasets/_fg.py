@@ -107,7 +107,7 @@ def _read_scope(tokens, f, n):
 
 
 def dump_fg(graph: FactorGraph, path: PathLike) -> None:
-    """Write a graph of binary variables, pairs of (1, 1), and conditions.
+    """Write a graph of binary variables, whose factors are pairs and conditions.
 
     Parameters
     ----------

@@ -33,8 +33,8 @@ def make_chain(
     noise : float, default=1.0
         Standard deviation of the features around the mean of their label.
     persistence : float, default=0.7
-        Probability that label k is followed by label k + 1, cyclically; otherwise any
-        label follows with equal probability.
+        With this probability, label k is followed by label k + 1, cyclically; otherwise
+        any label, including k + 1, follows with equal probability.
     density : float, default=None
         Share of the features that are kept, in CSR arrays. None: dense arrays with all
         features.

@@ -47,7 +47,7 @@ def make_stick_figures(
     shape : tuple of two int, default=(40, 32)
         Height and width.
     size : float, default=9.0
-        Length of the back in pixels; it varies by a tenth.
+        Mean length of the back in pixels; the standard deviation is a tenth of it.
     wobble : float, default=0.22
         Standard deviation of the positions of joints, in units of the size.
     noise : float, default=0.2

@@ -2,9 +2,10 @@
 
 Numbers are parsed in place: only words become objects. The grammar is strict, because
 files may be broken: no ``nan``, no ``1_0``, and only a blank after the last digit.
-Decimals of at most 15 digits with small exponents are exact integers times or divided
-by exact powers of ten, so one operation rounds them correctly (Clinger, How to read
-floating point numbers accurately, 1990). Python converts all other decimals.
+A decimal whose digits form an integer below 2 ** 53, with a small exponent, is this
+integer times or divided by an exact power of ten, so one operation rounds it correctly
+(Clinger, How to read floating point numbers accurately, 1990). Python converts all
+other decimals.
 """
 
 from libc.math cimport INFINITY

@@ -17,7 +17,7 @@ from sksstruct.datasets._text import (
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.utils.typing import Integers, PathLike
 
-# Number of entries that are read in one call, unless a table has more.
+# Largest number of entries that are read in one call, unless a table has more.
 _BLOCK = 1 << 15
 
 

@@ -32,7 +32,7 @@ MOST = 4000
 LARGE = 200
 # Problems with more entries of scores and tables are not grouped, either.
 WIDE = 3000
-# Types of arrays that can be grouped.
+# Types of the arrays of problems that can be merged.
 PLAIN = np.ndarray, np.memmap
 # Data types of such arrays: booleans, integers, and floats that a double represents.
 NUMBERS = "?bhilqBHILQefd"

@@ -120,7 +120,7 @@ default="score"
         if len(ends) == len(scores):
             k = int(np.argmin(np.abs(np.log(ends) - np.log(self.best))))
         else:
-            # ends of segments are in descending order, from inf to the smallest alpha
+            # the ends of segments are in descending order, from inf
             k = int(np.searchsorted(-np.asarray(ends), -self.best, side="right")) - 1
             k = min(max(k, 0), len(scores) - 1)
         ax.axvline(self.best, **options)

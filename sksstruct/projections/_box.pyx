@@ -22,11 +22,12 @@ from sksstruct.projections._select cimport select_kth
 from sksstruct.utils._pointers cimport const_doubles, doubles, intps
 
 cdef enum:
-    # Number of kinks whose median is the pivot. If this pivot drops too few kinks, as
-    # on adversarial data, the next pivot is the median of all kinks.
+    # The pivot is the median of the kinks of about this number of entries. If this
+    # pivot drops too few kinks, as on adversarial data, the next pivot is the median of
+    # all kinks.
     SAMPLE = 127
-    # Number of entries in a sample problem, whose root is close to the root of all
-    # entries.
+    # Smallest number of entries in a sample problem, whose root is close to the root of
+    # all entries.
     FEW = 2048
     # Largest number of steps from the root of the sample problem to a bracket of the
     # root of all entries.

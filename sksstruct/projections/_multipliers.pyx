@@ -279,9 +279,9 @@ cdef void newton_step(const TreeProblem* tree, const double* tables, double damp
     """Write -(Hessian + damping)^-1 gradient to `step`."""
     cdef Py_ssize_t t, k
     form_hessian(tree, tables)
-    # table numbers increase from the root to the leaves, as `eliminate` requires
     for k in range(first_dual(tree.n_tables, tree.n_states)):
         step[k] = -gradient[k]
+    # from the leaves to the root: table numbers increase from the root to the leaves
     for t in range(tree.n_tables - 1, -1, -1):
         # the damping is scaled by 1 / d_e^2, like the entries of the Hessian
         eliminate(tree, t, damping * tree.inverse[t], step)

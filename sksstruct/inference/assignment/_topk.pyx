@@ -247,8 +247,8 @@ cdef class AssignmentSearch(BestFirst):
         cdef const double* prices = self._row_prices(part) + self.n_rows
         cdef const unsigned char* allowed = self._allowed(part) + row * self.n_states
         cdef double price = self._row_prices(part)[row]
-        # the paths to most columns are longer than the limit; paths over forbidden
-        # pairs always are
+        # the paths to most columns are longer than the limit, and the paths over
+        # forbidden pairs are infinitely long
         cdef double highest = self._limit - reached + price
         for column in range(n):
             if -scores[column] - prices[column] <= highest and (

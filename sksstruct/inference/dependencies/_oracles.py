@@ -15,7 +15,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 def _check_arcs(scores, scale=1.0):
-    """Check the scores of arcs, of shape (n + 1, n), and return them as a C array."""
+    """Check the scores of arcs, of shape (n + 1, n); return a C-contiguous array."""
     scores = check_scores("scores", scores, ndim=2)
     if not scores.size or scores.shape[0] != scores.shape[1] + 1:
         raise ValueError(

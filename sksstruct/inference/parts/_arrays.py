@@ -6,7 +6,7 @@ from sksstruct.inference._checks import check_scores, check_sums
 
 
 def check_images(unary):
-    """Check the scores of parts at positions; return them as a C array."""
+    """Check the scores of parts at positions; return them as a C-contiguous array."""
     unary = np.ascontiguousarray(check_scores("unary", unary, ndim=3))
     if not unary.size:
         raise ValueError(

@@ -213,8 +213,8 @@ cdef class Problem(BestFirst):
         cdef Py_ssize_t state = self._parts[part].state
         cdef bint found
         # `other` gets the labelings with the state, and `part` keeps the labelings
-        # without it. All labelings with the state may be forbidden, as the max-marginal
-        # of the state may be only an upper bound.
+        # without the state. If the caller's max-marginals are only upper bounds, all
+        # labelings with the state may be forbidden.
         memcpy(self._allowed + other * n, self._allowed + part * n, n)
         self._narrow(self._allowed + other * n, variable, state)
         found = self._begin_part(other, part)

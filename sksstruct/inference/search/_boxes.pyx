@@ -100,8 +100,8 @@ cdef class Queue:
         cdef Py_ssize_t index = 0, below
         self._count -= 1
         # Children move up into a gap, which sinks from the top to the new position of
-        # the last set. `last` points to the old position of this set, which is behind
-        # the end of the heap now, and not overwritten.
+        # the last set. The old position of this set, `last`, is now behind the end of
+        # the heap, and is not overwritten.
         while 2 * index + 1 < self._count:
             below = 2 * index + 1
             if below + 1 < self._count and precedes(

@@ -153,8 +153,9 @@ def bmmf(
     -----
     If no two labelings are about equally good, there are at most 2 k calls of
     `max_marginals`. Each variable without a clearly best state adds one call. With
-    `max_product` there are at most 2 k calls of `max_marginals` in any case, at most k
-    calls of `max_product`, and one more for each state that turns out to be forbidden.
+    `max_product` there are at most 2 k calls of `max_marginals` in any case, and at
+    most k calls of `max_product`. If max-marginals are only upper bounds, each state
+    that turns out to be forbidden adds one call of `max_product`.
 
     References
     ----------
