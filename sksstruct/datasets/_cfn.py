@@ -127,7 +127,7 @@ class _Lenient:
         return lexeme.lastgroup, lexeme[lexeme.lastgroup]
 
     def parse(self):
-        """Parse the object of the file."""
+        """Parse the file, which contains one object."""
         kind, mark = self._next()
         if (kind, mark) != ("mark", "{"):
             self._fail("the file must begin with {")

@@ -15,7 +15,7 @@ from sksstruct.utils._files import reading
 # A compressed file is refused if its text has more bytes than this number times those
 # of the file, plus `_FLOOR`.
 _RATIO = 200
-# Number of bytes that the text of any compressed file may have.
+# Number of bytes of text that are accepted from any compressed file, however small.
 _FLOOR = 1 << 20
 _CHUNK = 1 << 16
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}

@@ -100,7 +100,7 @@ cdef class Tokens:
             self._at += 1
 
     cdef bint _read_small(self, int64_t* value) noexcept nogil:
-        """Read an integer of few digits; return False, and stay, for other tokens."""
+        """Read an integer of few digits; return False, without advancing, otherwise."""
         cdef Py_ssize_t at = self._at
         cdef bint negative = self._text[at] == 45
         cdef int64_t total = 0
@@ -174,7 +174,7 @@ cdef class Tokens:
     # ---- decimals ----
 
     cdef int read_number(self, double* value) except -1 nogil:
-        """Read a decimal; return 0, and stay, if the token is not a decimal.
+        """Read a decimal; return 0, without advancing, if the token is not a decimal.
 
         The value is infinite if the decimal is too large.
         """

@@ -301,7 +301,7 @@ def viterbi_together(problems):
     except ValueError:
         return None
     if not len(tables):
-        # chains of one position have no tables, and the kernel needs one
+        # chains of one position have no tables, and the kernel needs a table
         tables = np.zeros((1, n_states, n_states))
     starts = np.array([0, *np.cumsum(sizes)], dtype=np.intp)
     labeling, scores = viterbi_group(

@@ -30,7 +30,7 @@ class TaskLoss(BaseEstimator):
     [True, True, True]
     """
 
-    #: Property that a structure needs for the loss, for error messages.
+    #: What a structure must have for the loss, as a text for error messages.
     needs: ClassVar[str] = "a structure that knows this loss"
     class_weight: Any = None
     # Constraints on parameters, for `validate_params`.

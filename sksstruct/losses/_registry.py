@@ -2,7 +2,7 @@
 
 
 class Registry:
-    """Names of the losses of one kind; `sksstruct.losses` lists them.
+    """Losses of one kind, each with the name that selects the loss.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ def check_lists(y_true, y_pred):
 
 
 def check_shapes(true, predicted, i):
-    """Raise an error unless the true and the predicted output i have one shape."""
+    """Raise an error unless the true and the predicted output i have the same shape."""
     if np.shape(true) != np.shape(predicted):
         raise ValueError(
             f"y_pred[{i}] must have the shape of y_true[{i}], {np.shape(true)}, got "

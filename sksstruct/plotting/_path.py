@@ -168,7 +168,7 @@ default="score"
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw one path.
+        """Draw a quantity of one path against alpha.
 
         Parameters
         ----------

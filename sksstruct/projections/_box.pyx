@@ -330,7 +330,7 @@ cdef double root_inside(const Problem* p, Bracket bracket, Kinks* kinks) noexcep
         # rounding errors must not move the root out of the bracket
         return (bracket.low if at < bracket.low
                 else (bracket.high if at > bracket.high else at))
-    # f is constant between the last kinks
+    # no entry moves inside the bracket: f is constant there
     return bracket.low if bracket.low > -INFINITY else (
         bracket.high if bracket.high < INFINITY else 0.0)
 

@@ -208,7 +208,7 @@ cdef void eliminate(const TreeProblem* tree, Py_ssize_t t, double damping,
     cdef double* vector = step + first_dual(t, K)
     cdef double* lines_before = lines_of(tree, before)
     cdef double* lines_aside = lines_of(tree, sibling)
-    # lambda is eliminated last, and is coupled to nothing that is left
+    # lambda is eliminated last, when no multiplier is left to which it is coupled
     if before >= 0:
         n_before, width = dual_count(before, K), 2 * K
     if sibling >= 0:

@@ -59,7 +59,7 @@ class LocalPolytopes:
         self._eldest = eldest
         before[has_elder] = place[has_elder] - 1
         self._before = before
-        # multipliers are stored, so that the next projection starts from the last ones
+        # the multipliers of a projection are the initial multipliers of the next one
         self._duals = np.zeros(n_tables * n_states + len(first))
 
     def project(self, tables, mass, out):

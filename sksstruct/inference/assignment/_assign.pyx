@@ -39,7 +39,8 @@ cdef Py_ssize_t shortest_path(Py_ssize_t n_columns, const double* scores,
     """
     cdef Py_ssize_t n_remaining = n_columns, row = start, k, column, place
     cdef double reached = 0.0, length, least
-    # columns are listed in descending order, so that equal scores give the identity
+    # columns are listed in descending order: if all scores are equal, row i then gets
+    # column i
     for k in range(n_columns):
         labels.remaining[k] = n_columns - 1 - k
         labels.length[k] = INFINITY

@@ -110,7 +110,7 @@ cdef bint choose(Contraction* t, Py_ssize_t node) noexcept nogil:
     cdef Py_ssize_t slot = t.slot[node], head
     cdef const double* row = t.rows + slot * t.ld
     cdef double best = sks_max(t.n, row + 1)
-    # with a single root, arcs from words are preferred
+    # with a single root, the arc from the root is chosen only if all others are -inf
     if row[0] >= best and not (t.single_root and best > -INFINITY):
         head, best = 0, row[0]
     else:

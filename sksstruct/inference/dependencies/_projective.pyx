@@ -332,7 +332,7 @@ cdef inline Arrays arrays_at(double* place, Py_ssize_t room) noexcept nogil:
 
 
 cdef inline Arrays arrays_of(const Lists* s, const Slot* slot) noexcept nogil:
-    """Return the arrays of a slot; invalid after any slot grows."""
+    """Return the arrays of a slot, which are valid until any slot grows."""
     return arrays_at(s.pool[0] + slot.first, slot.room)
 
 

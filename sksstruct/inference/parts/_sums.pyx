@@ -148,7 +148,7 @@ cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double si
     cdef Py_ssize_t k
     cdef double d
     lines.top = -INFINITY
-    # g depends only on the difference x - z, from 1 - n to n - 1
+    # g depends only on the parent's coordinate minus the child's, 1 - n to n - 1
     for k in range(2 * n - 1):
         d = sign * (k - (n - 1)) - spring.offset[axis]
         lines.forward[k] = d * (spring.linear[axis] - spring.quadratic[axis] * d)
@@ -379,7 +379,8 @@ cdef double sum_up(Tree tree, const Spring* springs, double* grids,
             # trees are independent: their log partitions are added
             value += top + log(sum_of(s.cells, s.child))
             continue
-        # most messages are exact without logarithms
+        # sums of exponentials are exact for most messages; the others are computed in
+        # log space
         if not try_up(False, tree, child, springs, grid, s):
             try_up(True, tree, child, springs, grid, s)
         add_message(s, 1.0, s.messages + child * s.cells, grids + parent * s.cells,
@@ -450,7 +451,7 @@ cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
                         moments + 4 * tree._edge[part]):
             try_down(True, tree, part, springs, grid, message, &s,
                      moments + 4 * tree._edge[part])
-        # the message from the parent is added only after moments have been computed
+        # the moments needed the grid of the part without the message from its parent
         add_message(&s, 1.0, s.sent, grid, grid)
     # each part is normalized by its own sum, as a rounding error of the log partition
     # would be exponentiated

@@ -74,7 +74,7 @@ cdef void add_joint(const Link* link, Py_ssize_t state_of_parent, Py_ssize_t fir
 
 
 cdef class BestPlacements(PartsTree):
-    """The k best placements of parts on a tree.
+    """Search for the k best placements of the parts of a tree.
 
     Parameters
     ----------

@@ -101,7 +101,8 @@ class Oracles:
         out = np.empty(len(self.rows), dtype=np.int32)
         for variable, row in enumerate(self.rows):
             state, begin = index(labeling[variable]), self.first[variable]
-            # with a forbidden state, the search would find a labeling of another part
+            # a labeling with a forbidden state belongs to another part of the search,
+            # and would be found twice
             if not 0 <= state < len(row) or self.constrained[begin + state] == -np.inf:
                 raise ValueError(
                     f"max_product gave variable {variable} the state {state}, which "
