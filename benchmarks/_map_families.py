@@ -214,7 +214,8 @@ def coloring(n=120, k=4, seed=0):
     triangles = Delaunay(rng.random((n, 2))).simplices
     pairs = (itertools.combinations(sorted(each), 2) for each in triangles)
     edges = sorted(set(itertools.chain.from_iterable(pairs)))
-    costs = np.where(rng.random(len(edges)) < 0.7, np.inf, rng.integers(1, 10, len(edges)))
+    hard, costs = rng.random(len(edges)) < 0.7, rng.integers(1, 10, len(edges))
+    costs = np.where(hard, np.inf, costs)
     tables = np.where(np.eye(k, dtype=bool), -costs[:, None, None], 0.0)
     return FactorGraph(-1.0 * rng.integers(0, 6, (n, k)), edges, tables)
 

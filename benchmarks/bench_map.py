@@ -445,7 +445,7 @@ def limits(home, seconds):
 
 # Problems of the schedule's picture, with the seed.
 SCHEDULE = ("torus, 20 x 20", 1), ("coloring, 120 x 4", 0), ("MAX-SAT, 200", 0)
-# Largest number of rows of the picture's data for a problem, aside those that end a part.
+# Rows of the picture's data for a problem, aside those that end a part, at most.
 PICTURED = 200
 
 
@@ -476,7 +476,7 @@ def schedule(home, seconds, path=None):
 
 
 def _pictured(name, trace):
-    """Lines of the rows of a trace that end a part, and of rows evenly spaced in time."""
+    """Lines of the rows of a trace that end a part, and of rows at even distances."""
     part, when = trace["part"], trace["seconds"]
     keep = np.append(part[1:] != part[:-1], True)
     step = when[-1] / PICTURED

@@ -221,9 +221,7 @@ class ExactSearch:
             # the proved bound: every labeling costs at least the limit
             terms = self._terms
             proved = terms.top - self._limit / terms.scale
-            run.report(
-                bound=run.score if terms.whole else proved, step=0, part=_PART
-            )
+            run.report(bound=run.score if terms.whole else proved, step=0, part=_PART)
             # a smaller gap makes finer steps, which may suffice for a proof
             gap = terms.top - run.score
             self._begin_again = (

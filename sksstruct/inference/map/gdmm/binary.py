@@ -171,7 +171,11 @@ class _Progress:
         run = self._run
         min_improvement = run.tol * max(1.0, abs(run.exact_bound))
         if run.score > self._score or run.exact_bound < self._bound - min_improvement:
-            self._last_gain, self._score, self._bound = run.n_iter, run.score, run.exact_bound
+            self._last_gain, self._score, self._bound = (
+                run.n_iter,
+                run.score,
+                run.exact_bound,
+            )
         return self.is_due()
 
 
