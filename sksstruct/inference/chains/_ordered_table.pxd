@@ -11,7 +11,8 @@ cdef enum:
 
 
 cdef struct Side:
-    # The row labels, or the column labels, that have messages, and the messages.
+    # The n labels of the rows (or columns, see `kind`) that have messages, and the
+    # message to each of these labels.
     int kind
     Py_ssize_t n
     const int32_t* labels
@@ -19,14 +20,16 @@ cdef struct Side:
 
 
 cdef struct Query:
-    # The messages to rows and to columns in one search.
+    # The messages to row labels and to column labels in one search.
     Side rows, columns
-    # largest message to a column, at least 0, which is the message to other columns
+    # largest message to any column: at least 0, since columns that are not among
+    # `columns` have the message 0
     double largest_column
 
 
 cdef struct Best:
-    # Best entry so far; `found` is set once an entry exceeds the floor of the search.
+    # Best entry so far. `value` starts at the lower bound that the caller gives;
+    # `found` is set once an entry exceeds this bound.
     double value
     int32_t row, column
     bint found
@@ -36,7 +39,7 @@ cdef struct Walk:
     # Traversal of the entries of a heap in descending order.
     Heap* heap
     int kind
-    Heap frontier           # unvisited entries whose parents were visited
+    Heap frontier           # unvisited entries whose parents in `heap` were visited
 
 
 # final: short methods are called directly, without a virtual table
@@ -45,13 +48,15 @@ cdef class IndicatorTable:
     cdef readonly Py_ssize_t n_rows, n_columns, n_stored
     cdef public int64_t visited          # number of entries read
     cdef double* _value
-    cdef const int32_t* _ends  # row and column of each entry; owned by `_pairs`
-    cdef int32_t* _place                 # index of each entry in its three heaps
-    cdef PairIndex _pairs                # the numbers of the entries
+    cdef const int32_t* _ends  # row and column of each entry; memory of `_pairs`
+    # index of each entry in its three heaps: of its row, its column and the table
+    cdef int32_t* _place
+    cdef PairIndex _pairs                # hash table from (row, column) to entry
     cdef Py_ssize_t _capacity
-    cdef Heap* _heaps  # one per row, one per column, and one of the table
+    cdef Heap* _heaps  # heaps of entries: one per row, one per column, one of the table
     cdef int32_t* _frontier  # frontier of a walk; only one walk runs at a time
-    cdef double* _sums  # (n_columns,) column messages, in `scan` plus scores
+    # (n_columns,) message to each column, or 0; in `scan`, plus the scores of one row
+    cdef double* _sums
 
     cdef Py_ssize_t find(self, Py_ssize_t row, Py_ssize_t column) noexcept nogil
     cdef Py_ssize_t insert(self, Py_ssize_t row, Py_ssize_t column) except -1 nogil

@@ -34,7 +34,7 @@ from sksstruct.utils._memory cimport reserve, resize
 
 
 cdef inline bint is_in(const Side* side, int32_t label) noexcept nogil:
-    """Whether a label of a side has a message."""
+    """Whether a label is among the labels of rows (or columns) that have a message."""
     cdef Py_ssize_t k
     # few labels have messages: a linear search is fastest
     for k in range(side.n):
@@ -45,16 +45,16 @@ cdef inline bint is_in(const Side* side, int32_t label) noexcept nogil:
 
 cdef inline void set_best(Best* best, double value, Py_ssize_t row,
                           Py_ssize_t column) noexcept nogil:
-    """Store an entry and its value as the best."""
+    """Store an entry (row, column) and its value as the best entry so far."""
     best.value, best.found = value, True
     best.row, best.column = <int32_t> row, <int32_t> column
 
 
 cdef inline int hand_over(const Best* best, int32_t* row, int32_t* column,
                           double* value) noexcept nogil:
-    """Write the best value and, if found, the entry; return whether it was found."""
+    """Copy the best entry to the outputs; return whether the search found an entry."""
     value[0] = best.value
-    # the caller's row and column stay if no entry is above the floor
+    # if no entry exceeds the floor, the outputs row and column stay as they are
     if best.found:
         row[0], column[0] = best.row, best.column
     return best.found
@@ -63,7 +63,7 @@ cdef inline int hand_over(const Best* best, int32_t* row, int32_t* column,
 cdef inline Heap* heap_of(IndicatorTable table, int kind,
                           Py_ssize_t index) noexcept nogil:
     """The heap of a row, of a column, or of all entries."""
-    # `_heaps` has the heaps of rows, of columns, and the heap of the table
+    # order of `_heaps`: the heaps of all rows, of all columns, the heap of the table
     if kind == ROWS:
         return table._heaps + index
     if kind == COLUMNS:
@@ -72,7 +72,7 @@ cdef inline Heap* heap_of(IndicatorTable table, int kind,
 
 
 cdef inline HeapOrder heap_order(IndicatorTable table, int kind) noexcept nogil:
-    """Descending order of scores in the heaps of a kind."""
+    """Return the order of heaps of a kind (ROWS, COLUMNS, ALL): descending scores."""
     cdef HeapOrder order
     order.values, order.by_number = table._value, False
     # The three indices of an entry, one per kind of heap, are adjacent in memory, since
@@ -131,14 +131,14 @@ cdef class IndicatorTable:
     # ---- Python interface ----
 
     def add(self, rows, columns, amounts):
-        """Add amounts to entries, in the given order.
+        """Add amounts to the scores of entries, in the given order.
 
         Parameters
         ----------
         rows, columns : array-like of shape (n,)
             Labels.
         amounts : array-like of shape (n,)
-            Amounts to add to their scores.
+            Amount to add to the score of each entry (row, column).
         """
         cdef const int32_t[::1] row = np.ascontiguousarray(rows, dtype=np.int32)
         cdef const int32_t[::1] column = np.ascontiguousarray(columns, dtype=np.int32)
@@ -159,14 +159,14 @@ cdef class IndicatorTable:
                 self.change(self.insert(row[k], column[k]), amount[k])
 
     def entries(self):
-        """Return rows, columns and scores of the entries, in the order of addition.
+        """Return rows, columns and scores of all stored entries, in insertion order.
 
         Returns
         -------
         rows, columns : ndarray of shape (n_stored,), int32
-            Labels.
+            Labels of the entries.
         scores : ndarray of shape (n_stored,)
-            Their scores.
+            Scores of the entries.
         """
         cdef Py_ssize_t n = self.n_stored
         if not n:
@@ -175,7 +175,7 @@ cdef class IndicatorTable:
         return rows, columns, np.array(<double[:n]> self._value)
 
     def maximum(self, rows, row_messages, columns, column_messages, *, linear=False):
-        """Find the best entry, given messages.
+        """Find the entry with the largest score plus messages to its labels.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ cdef class IndicatorTable:
         row_messages, column_messages : array-like of shape (n,) and (m,)
             Amounts to add to the scores of the labels' entries.
         linear : bool, default=False
-            Whether to read every entry, instead of searching the heaps.
+            Whether to read every pair of labels, instead of searching the heaps.
 
         Returns
         -------
@@ -237,7 +237,7 @@ cdef class IndicatorTable:
         return entry
 
     cdef int change(self, Py_ssize_t entry, double amount) except -1 nogil:
-        """Add an amount to a score, and restore the order of the three heaps."""
+        """Add an amount to the score of an entry, and reorder the entry's heaps."""
         self._value[entry] += amount
         self._restore(ROWS, self._ends[2 * entry], entry)
         self._restore(COLUMNS, self._ends[2 * entry + 1], entry)
@@ -264,7 +264,8 @@ cdef class IndicatorTable:
             return 0
         resize(<void**> &self._value, size * sizeof(double))
         resize(<void**> &self._place, 3 * size * sizeof(int32_t))
-        # a frontier loses one entry before it gains two
+        # each visit replaces an entry of the frontier by at most two: after j visits
+        # the frontier has at most j + 1 entries
         resize(<void**> &self._frontier, (size + 1) * sizeof(int32_t))
         self._capacity = size
         return 0
@@ -290,7 +291,7 @@ cdef class IndicatorTable:
         return walk
 
     cdef Py_ssize_t _next(self, Walk* walk, double floor) noexcept nogil:
-        """The next entry in descending order, or -1 if none is left above floor."""
+        """Return the next entry of a walk, or -1 if no entry above floor is left."""
         cdef HeapOrder order
         cdef Py_ssize_t child, first_child
         cdef int32_t entry
@@ -300,8 +301,8 @@ cdef class IndicatorTable:
         self.visited += 1
         if self._value[entry] <= floor:
             return -1
-        # `_place` holds indices in the table's heaps, from which the children of an
-        # entry follow. Indices in the frontier are not recorded.
+        # The children of an entry follow from its index in `walk.heap`, which `_place`
+        # holds. Indices in the frontier are not needed, and not recorded.
         order.values, order.by_number = self._value, False
         order.places, order.stride = NULL, 0
         # All unvisited entries are descendants of frontier entries, and score no more.
@@ -314,9 +315,9 @@ cdef class IndicatorTable:
 
     cdef Py_ssize_t _first(self, const Query* query, int kind, Py_ssize_t index,
                            double floor) noexcept nogil:
-        """Return the first entry of a heap above floor, or -1.
+        """Return the entry of a heap with the largest score above floor, or -1.
 
-        The entry's labels, except `index`, must have no message.
+        Entries whose labels, except `index`, have a message are skipped.
         """
         cdef Walk walk = self._walk(kind, index)
         cdef Py_ssize_t entry
@@ -324,7 +325,8 @@ cdef class IndicatorTable:
             entry = self._next(&walk, floor)
             if entry < 0:
                 return -1
-            # `index` may have a message; in the heap of the table neither label may
+            # In the heap of a row, only the column must have no message; in the heap of
+            # a column, only the row; in the heap of the table, both labels.
             if kind != ROWS and is_in(&query.rows, self._ends[2 * entry]):
                 continue
             if kind != COLUMNS and is_in(&query.columns, self._ends[2 * entry + 1]):
@@ -341,8 +343,8 @@ cdef class IndicatorTable:
         cdef Py_ssize_t size = self.n_columns if kind == ROWS else self.n_rows
         cdef Py_ssize_t used = heap_of(self, kind, index).size, first, k, label
         if used + others.n >= size:
-            # Perhaps no such entry exists: count the labels that are stored or have a
-            # message, none of them twice.
+            # Perhaps no such entry exists: count the other labels whose entry is stored
+            # or that have a message, none of these labels twice.
             for k in range(others.n):
                 used += not is_stored(self, kind, index, others.labels[k])
             if used >= size:
@@ -367,7 +369,10 @@ cdef class IndicatorTable:
         Py_ssize_t m, const int32_t* columns, const double* column_messages,
         double floor, int32_t* row, int32_t* column, double* value
     ) except -1 nogil:
-        """Find the best entry above floor; return 0 if there is none."""
+        """Find the entry with the largest score plus messages, if it exceeds floor.
+
+        Returns 1 if there is such an entry, else 0.
+        """
         cdef Query query
         cdef Best best
         cdef Py_ssize_t k
@@ -377,9 +382,10 @@ cdef class IndicatorTable:
         best.value, best.found = floor, False
         for k in range(m):
             query.largest_column = max(query.largest_column, column_messages[k])
-        # Cases (iv) and (ii) share the walks of the rows with messages. Rows and
-        # columns with messages come first: the best entry is likely there, and a large
-        # value ends later walks early. The first of equal entries stays, so that the
+        # One walk through a row with a message serves columns with a message, case
+        # (iv), and columns without, case (ii). Rows and columns with messages come
+        # first: the best entry is likely there, and a large value ends later walks
+        # early. Of entries with equal values, the one found first stays, so that the
         # result depends on the order of the walks.
         self._set_base(&query.columns)
         for k in range(n):
@@ -393,7 +399,7 @@ cdef class IndicatorTable:
 
     cdef void _in_row(self, const Query* query, int32_t row, double message,
                       Best* best) noexcept nogil:
-        """Cases (ii) and (iv): a row with a message, and any column."""
+        """Search a row with a message, and all columns: cases (ii) and (iv)."""
         cdef const Side* columns = &query.columns
         cdef double largest = query.largest_column, candidate
         cdef Walk walk = self._walk(ROWS, row)
@@ -406,13 +412,13 @@ cdef class IndicatorTable:
             if entry < 0:
                 break
             column = self._ends[2 * entry + 1]
-            # `_sums` has the columns' messages: no search in the active set
+            # `_sums` has the message of each column: no search in `columns.labels`
             candidate = message + self._value[entry] + self._sums[column]
             if candidate > best.value:
                 set_best(best, candidate, row, column)
-        # Entries that are not stored, first in columns with messages, then in one
-        # without. The comparison precedes the search of the hash table, which takes
-        # longer.
+        # Entries that are not stored, which score zero: first in the columns with
+        # messages, then in one column without a message. Values are compared before
+        # `find` is called, because the search of the hash table takes longer.
         for k in range(columns.n if message + largest > best.value else 0):
             candidate = message + columns.messages[k]
             if candidate > best.value:
@@ -424,7 +430,7 @@ cdef class IndicatorTable:
 
     cdef void _in_column(self, const Query* query, int32_t column, double message,
                          Best* best) noexcept nogil:
-        """Case (iii): a column with a message, and a row without one."""
+        """Search a column with a message, and the rows without one: case (iii)."""
         cdef Heap* heap = heap_of(self, COLUMNS, column)
         cdef double top = self._value[heap.items[0]] if heap.size else 0.0
         cdef double floor = best.value - message
@@ -448,7 +454,7 @@ cdef class IndicatorTable:
             set_best(best, message + self._value[entry], self._ends[2 * entry], column)
 
     cdef void _in_rest(self, const Query* query, Best* best) noexcept nogil:
-        """Case (i): neither label has a message."""
+        """Search the entries neither of whose labels has a message: case (i)."""
         # order of the search: positive scores, zeros of entries not stored, negative
         # scores
         cdef Py_ssize_t entry = self._first(query, ALL, 0, max(best.value, 0.0))
@@ -464,7 +470,8 @@ cdef class IndicatorTable:
         """Find an entry that is not stored and whose labels have no message."""
         cdef Py_ssize_t row
         cdef int32_t column = 0
-        # the first row nearly always has such an entry, so that the loop is short
+        # the first row without a message nearly always has such an entry: the loop is
+        # short
         for row in range(self.n_rows):
             if not is_in(&query.rows, <int32_t> row) and self._zero_in(
                     ROWS, row, &query.columns, &column):
@@ -483,7 +490,7 @@ cdef class IndicatorTable:
         Py_ssize_t m, const int32_t* columns, const double* column_messages,
         double floor, int32_t* row, int32_t* column, double* value
     ) except -1 nogil:
-        """Find the best entry above floor by reading every pair of labels."""
+        """Do the same as `best` by reading the score of every pair of labels."""
         cdef Side side = Side(COLUMNS, m, columns, column_messages)
         cdef Py_ssize_t i, k
         cdef double message
@@ -496,8 +503,8 @@ cdef class IndicatorTable:
                 if rows[k] == i:
                     message = row_messages[k]
             self._scan_row(i, message, &best)
-            # `_scan_row` has set some messages to zero; subtracting the scores there
-            # instead would leave rounding errors
+            # `_scan_row` has set some messages in `_sums` to zero: subtracting the
+            # scores that it had added would leave rounding errors
             self._set_base(&side)
         for k in range(m):
             self._sums[columns[k]] = 0.0

@@ -3,7 +3,8 @@ from libc.stdint cimport int32_t
 
 
 cdef struct PairSlot:
-    # The labels of a pair, and the number of the pair plus one; zero in an empty slot.
+    # The labels of a pair, and the number of the pair plus one. In an empty slot,
+    # `number` is zero.
     int32_t first, second, number
 
 
@@ -11,7 +12,7 @@ cdef struct PairSlot:
 @cython.final
 cdef class PairIndex:
     cdef readonly Py_ssize_t n_labels, n_pairs
-    # two labels of each pair
+    # (n_pairs, 2) first and second label of each pair
     cdef int32_t* _ends
     cdef Py_ssize_t _capacity
     cdef PairSlot* _hash

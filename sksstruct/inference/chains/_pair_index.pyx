@@ -45,7 +45,7 @@ cdef class PairIndex:
         return index_of, (self.n_labels, *self.pairs())
 
     def extend(self, const int32_t[::1] first, const int32_t[::1] second):
-        """Number all pairs that have no number yet; return the numbers of all."""
+        """Number the given pairs that have no number; return the number of each."""
         cdef Py_ssize_t k
         numbers = np.empty(first.shape[0], dtype=np.intp)
         cdef Py_ssize_t[::1] out = numbers
@@ -85,7 +85,7 @@ cdef class PairIndex:
         return slot
 
     cdef void prefetch(self, Py_ssize_t size, const int32_t* labels) noexcept nogil:
-        """Prefetch the slots of all neighboring pairs, scattered in memory."""
+        """Prefetch the slots of all pairs of neighboring labels of a labeling."""
         cdef Py_ssize_t t
         for t in range(1, size):
             sks_prefetch(&self._hash[self._hashed(labels[t - 1], labels[t])],

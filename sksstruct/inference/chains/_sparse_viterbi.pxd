@@ -6,20 +6,22 @@ from sksstruct.inference.chains._pair_index cimport PairIndex
 
 cdef struct PairScore:
     double value
-    # second label, and number of the pair
+    # second label of the pair, and number of the pair
     int32_t label, pair
 
 
 cdef struct PairRow:
-    # positive scores first, in descending order, then all other scores in any order
+    # The pairs with one first label, and their scores: positive scores in descending
+    # order, then all other scores in any order.
     PairScore* items
     Py_ssize_t size, capacity, n_positive
 
 
 cdef class ViterbiScratch:
     cdef object _arrays
-    # two rows of best prefix scores, for even and odd positions; and the maxima of the
-    # blocks of the row before
+    # `delta` has the best scores of prefixes by last label, in two rows, for even and
+    # odd positions. `maxima` has the maximum of each block of the previous position's
+    # row.
     cdef double* delta
     cdef double* maxima
     # backpointers: the best previous label of each label at every position
@@ -28,7 +30,7 @@ cdef class ViterbiScratch:
     # set
     cdef int32_t* order
     cdef Py_ssize_t n_ordered
-    # labels whose rows may hold a score that raises a maximum
+    # labels a such that v[a, b] may raise the maximum of some b
     cdef int32_t* rows
 
 

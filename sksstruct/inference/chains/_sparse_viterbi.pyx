@@ -40,19 +40,19 @@ from numpy import empty
 from sksstruct.inference.chains._sparse_tables import list_pairs
 from sksstruct.utils._layout import aligned_zeros, pad_rows
 
-# size of the blocks of `sks_block_maxima`
+# number of scores in each block of `sks_block_maxima`
 cdef Py_ssize_t BLOCK = 64
 
 
 cdef class ViterbiScratch:
-    """Scratch of one thread for `SparseTransitions.decode`.
+    """Workspace of one thread for `SparseTransitions.decode`.
 
     Parameters
     ----------
     max_size : int
         Largest number of positions.
     ld : int
-        Length of the rows of scores.
+        Length of the rows of unary scores, with padding.
     """
 
     def __init__(self, Py_ssize_t max_size, Py_ssize_t ld):
@@ -64,7 +64,7 @@ cdef class ViterbiScratch:
 
 
 cdef int descending(const void* one, const void* other) noexcept nogil:
-    """Order of scores in a row: the largest first."""
+    """Compare two scores for `qsort`: the larger score comes first."""
     cdef double first = (<const PairScore*> one).value
     cdef double second = (<const PairScore*> other).value
     return (first < second) - (first > second)
@@ -149,7 +149,7 @@ cdef class SparseTransitions:
         return 0
 
     cdef int _append(self, Py_ssize_t pair, double score) except -1 nogil:
-        """Append a pair to its row, unsorted."""
+        """Append a pair to the row of its first label, unsorted."""
         cdef PairRow* row = &self._rows[self.pairs._ends[2 * pair]]
         cdef PairScore item = PairScore(
             score, self.pairs._ends[2 * pair + 1], <int32_t> pair)
@@ -248,7 +248,7 @@ cdef class SparseTransitions:
 
     cdef void _step(self, ViterbiScratch scratch, const double* previous,
                     double* best, int32_t* back) noexcept nogil:
-        """Set best[b] to max_a previous[a] + v[a, b], and back[b] to the lowest a."""
+        """Set best[b] to max_a previous[a] + v[a, b], back[b] to the lowest argmax."""
         cdef double top = sks_block_maxima(self.n_labels, previous, scratch.maxima)
         cdef double least
         cdef int32_t first
@@ -326,7 +326,7 @@ cdef class SparseTransitions:
             base, item = previous[before], self._rows[before].items
             for _ in range(self._rows[before].n_positive):
                 value = base + item.value
-                # all later scores of the row are smaller
+                # no later score of the row is larger
                 if value < least:
                     break
                 # written without a branch: a branch would be mispredicted often
@@ -347,7 +347,7 @@ cdef int32_t next_best(Py_ssize_t n, const double* scores, double* maxima,
     cdef Py_ssize_t block = last // BLOCK, first = block * BLOCK, after = last + 1
     cdef Py_ssize_t end = min(first + BLOCK, n)
     cdef double highest
-    # the block's maximum without the entry `last`
+    # new maximum of the block: without `last` and the entries that precede `last`
     maxima[block] = sks_max_below(end - first, scores + first, scores[last])
     if sks_first(end - after, scores + after, scores[last]) < end - after:
         maxima[block] = scores[last]
