@@ -163,7 +163,8 @@ cdef class ViterbiKernel(OnlineKernel):
                 if linked:
                     self._after[here - 1, before] += 1
         for label in range(n if linked else 0):
-            # survivors at the last position counted 1 for themselves
+            # The count of a survivor was 1 while its position was the last one; its
+            # successors replace this 1.
             if self._after[here - 1, label]:
                 self._after[here - 1, label] -= 1
                 if not self._after[here - 1, label]:
@@ -313,7 +314,10 @@ cdef class MarginalsKernel(OnlineKernel):
 
     cdef void _sum(self, double* message, const double[:, ::1] table,
                    const double[:, ::1] powers, double* out) noexcept nogil:
-        """Add log sum_a exp(message[a] + table[b, a]) to out[b]; pad with -inf."""
+        """Add log sum_a exp(message[a] + table[b, a]) to out[b].
+
+        Sets the padding of message to -inf.
+        """
         cdef Py_ssize_t n = self._n_labels, ld = table.shape[1], label
         cdef double top, low, total
         for label in range(n, ld):
@@ -327,7 +331,10 @@ cdef class MarginalsKernel(OnlineKernel):
                 out[label] += sks_logsum(ld, &table[label, 0], message)
 
     cdef bint _write(self, Py_ssize_t place, double* out) noexcept nogil:
-        """Write marginals from alpha and beta; return False if no label is allowed."""
+        """Write a position's marginals; return False if no label is allowed.
+
+        Beta of the position is in `_row[1]`.
+        """
         cdef Py_ssize_t label
         cdef double total
         for label in range(self._n_labels):

@@ -55,8 +55,9 @@ def viterbi(unary: ArrayLike, pairwise: MatrixLike) -> tuple[np.ndarray, float]:
     Returns
     -------
     labeling : ndarray of shape (T,), int32
-        A labeling with the highest score. If several have it, the one with the lowest
-        last label. The second to last label breaks remaining ties, and so on.
+        A labeling with the highest score. Of several such labelings, it is the one with
+        the lowest last label; the second to last label breaks remaining ties, and so
+        on.
     score : float
         Score of the labeling. If every labeling is forbidden, the score is ``-inf`` and
         the labeling is arbitrary.
@@ -136,7 +137,7 @@ def viterbi_group(unary, starts, tables, table_begins, table_steps):
 
 
 def _limit_to_allowed(k, unary, pairwise):
-    """Limit k to the number of labelings, or a large k to that of allowed labelings."""
+    """Limit k to the number of labelings; a large k, to that of allowed labelings."""
     size, n = unary.shape
     k = min(k, n ** min(size, 64), 2**31 - 1)
     # for a small k, unused rows of the output take less time than counting labelings
@@ -262,8 +263,8 @@ def forward_backward(
     cells = n * ld
     n_tables = max(size - 1, 1) if step else 1
     exponentials = aligned_zeros(2 * n_tables * cells)
-    # `rows` has u, alpha and the marginals, (size, ld) each, three scratch rows, and
-    # one scale per position
+    # `rows` is the memory for u, alpha and the node marginals, (size, ld) each, for
+    # three scratch rows, and for one scale per position
     rows = aligned_zeros(3 * (size + 1) * ld + size)
     edges = aligned_zeros((size - 1) * cells)
     log_partition = sum_labelings(

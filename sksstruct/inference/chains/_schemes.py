@@ -7,8 +7,9 @@ import numpy as np
 from sksstruct.utils._spans import BEGIN, END, INSIDE, OUTSIDE, SpanLabels, check_scheme
 from sksstruct.utils.typing import Scheme
 
-# _CONTINUE: parts that may only follow BEGIN or INSIDE of the same kind. _UNFINISHED:
-# parts that only a part in _CONTINUE, of the same kind, may follow.
+# _CONTINUE, by scheme: roles of labels that may only follow BEGIN or INSIDE of the same
+# kind. _UNFINISHED, by scheme: roles that only a role in _CONTINUE, of the same kind,
+# may follow.
 _CONTINUE = {"BIO": [INSIDE], "IOB1": [BEGIN]}
 _CONTINUE["IOBES"] = _CONTINUE["BILOU"] = [INSIDE, END]
 _UNFINISHED = {"IOBES": [BEGIN, INSIDE], "BILOU": [BEGIN, INSIDE]}

@@ -46,7 +46,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef class SecondOrder:
-    """Decoder of the K best labelings, with memory for one chain at a time.
+    """Decoder of the K best labelings of a chain with scores of triples of labels.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ cdef class SecondOrder:
     # ---- bounds ----
 
     cdef void _bound_weights(self) noexcept nogil:
-        """Find the largest weight of each (c, b), and the range of each b's weights."""
+        """Set `_bounds`, the largest weight w(a, b, c) over a, and `_range`, by b."""
         cdef Py_ssize_t ld = self._ld, cells = self._n * ld, k, cell
         cdef double* lows = self._turned
         cdef double value
@@ -142,7 +142,7 @@ cdef class SecondOrder:
         sks_axpy(ld, 1.0, self._row, self._range)
 
     cdef int _bound_suffixes(self) except -1 nogil:
-        """Bound the scores of suffixes by position and first label; set `_scale`."""
+        """Set `_after`, upper bounds on the scores of suffixes, and `_scale`."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
         cdef const double* table
         cdef double table_top = 0.0
@@ -168,7 +168,8 @@ cdef class SecondOrder:
     cdef double _bound_best(self) noexcept nogil:
         """Return a lower bound on the best score that allows for rounding errors.
 
-        The bound is the score of a labeling that follows the bounds on suffixes.
+        The bound is the score of one labeling. Each of its labels maximizes the upper
+        bound on the score, given the labels before.
         """
         cdef Py_ssize_t n = self._n, ld = self._ld, t, a = 0, b = 0, c
         cdef const double* row = NULL
@@ -183,14 +184,15 @@ cdef class SecondOrder:
                 row = self._weights_after(self._triples.row[a * n + b])
                 sks_axpy(ld, 1.0, row, self._row)
             c = sks_first(n, self._row, sks_max(n, self._row))
-            # with NaN scores there is no maximum, and no bound
+            # with NaN scores no label has the maximum, and there is no lower bound
             if c == n:
                 return -DBL_MAX
             total += self._theta[t * ld + c]
             total += table[c] if t > 0 else 0.0
             total += row[c] if row != NULL else 0.0
             a, b = b, c
-        # a margin for rounding: `_scale` bounds the magnitude of all partial sums
+        # a margin for rounding: the partial sums of a best labeling are at most
+        # `_scale`, and at least total - `_scale`
         return max(total - 1e-12 * (2.0 * self._scale + fabs(total)), -DBL_MAX)
 
     cdef const double* _weights_after(self, Py_ssize_t row) noexcept nogil:
@@ -236,7 +238,7 @@ cdef class SecondOrder:
         sks_axpy(ld, 1.0, self._maxima + b * ld, out)
 
     cdef void _find_thresholds(self, Py_ssize_t t) noexcept nogil:
-        """Write to `_row`, by last label b, minus the least score that is kept."""
+        """Write to `_row`, for each last label b, minus the least prefix score kept."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, b
         cdef const double* theta = self._theta + t * ld
         cdef double best, rest
@@ -320,7 +322,7 @@ cdef class SecondOrder:
             one, other = &self._popped[one.next], &self._popped[other.next]
 
     cdef int _queue_last_pairs(self) except -1 nogil:
-        """Insert all last pairs of labels with a best prefix into the queue."""
+        """Insert the suffixes of two labels into the queue."""
         cdef Py_ssize_t n = self._n, last = self._size - 1, b, c
         cdef const double* best = self._best + last * n * self._ld
         reserve(<void**> &self._popped, &self._popped_capacity, n, sizeof(Suffix))
@@ -341,12 +343,12 @@ cdef class SecondOrder:
         return 0
 
     cdef int _extend(self, Py_ssize_t suffix) except -1 nogil:
-        """Insert all suffixes that are one label longer into the queue."""
+        """Extend a suffix by each previous label; put the results into the queue."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, row
         cdef Py_ssize_t b = self._popped[suffix].label, t = self._popped[suffix].start
         cdef Py_ssize_t c = self._popped[self._popped[suffix].next].label
         cdef const double* best = self._best + t * n * ld
-        # the part of the score that depends neither on a nor on the triple
+        # the part of `Suffix.rest` without the weight of the triple (a, b, c)
         cdef double rest = (self._popped[suffix].rest + self._theta[(t + 1) * ld + c]
                             + self._table[t * self._table_step + b * ld + c]), triple
         for a in range(n):

@@ -5,14 +5,14 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable
 from sksstruct.inference.chains._triples cimport LabelTriples
 
 
-# final: methods are called directly
+# final: methods are called directly, without a virtual table
 @cython.final
 cdef class TripleTable:
     cdef readonly LabelTriples triples
     cdef object _arrays
     cdef double* weights            # (n_weights,) weights of triples times a factor
     cdef double* _powers  # (n_weights,) exponentials of `weights`, up to a factor
-    cdef double* ahead  # (n_rows, ld) exponentials, by rows of `LabelTriples`
+    cdef double* ahead  # (n_rows, ld) exp(`weights`), by rows of `LabelTriples`
     # the smallest and the largest of zero and all `weights`
     cdef double low, high
 
@@ -20,10 +20,10 @@ cdef class TripleTable:
                   bint exponentials) noexcept nogil
 
 
-# final: methods are called directly
+# final: methods are called directly, without a virtual table
 @cython.final
 cdef class SecondOrderSums:
-    # Scratch of one thread.
+    # Workspace of one thread.
     cdef Py_ssize_t _n, _ld
     cdef object _arrays
     cdef TripleTable table
@@ -34,8 +34,9 @@ cdef class SecondOrderSums:
     cdef double* _pairs             # (n, ld) marginals of pairs at t - 1 and t
     cdef double* _row               # (ld,)
     cdef double* _zeros             # (ld,)
-    cdef double* _values  # (n + 1,) entries of one b from `LabelTriples.gather`
-    cdef double* _shares            # (n + 1,) beta of one b, by rows of `LabelTriples`
+    # (n + 1,) for one b: weights of prefixes, one per row, from `LabelTriples.gather`
+    cdef double* _values
+    cdef double* _shares            # (n + 1,) for one b: beta(a, b), one per row
     # (n_rows, ld) expected counts of triples, still without the factor `ahead`
     cdef double* _outer
     # (n_rows, ld) weights by rows of `LabelTriples`, for log space

@@ -29,7 +29,8 @@ from sksstruct.utils._simd cimport (
 
 from sksstruct.utils._layout import aligned_zeros
 
-# TINY is that of `_sumproduct.pyx`; pairs less probable than LEAST are dropped.
+# TINY is that of `_sumproduct.pyx`. The backward pass drops pairs less probable than
+# LEAST.
 cdef double TINY = 1e-290, LEAST = 1e-15
 
 
@@ -47,7 +48,7 @@ cdef class TripleTable:
         cdef double[::1] ahead = rows
         cdef Py_ssize_t padded = (triples.n_weights + 7) // 8 * 8
         cdef double[::1] weights = aligned_zeros(2 * padded)
-        # entries without a weight stay one, and the padding zero
+        # entries of triples without a weight stay exp(0) = 1, and the padding stays 0
         rows.reshape(-1, triples.ld)[:, :triples.n_labels] = 1.0
         self.triples, self._arrays = triples, (ahead, weights)
         self.ahead, self.weights = &ahead[0], &weights[0]
@@ -55,7 +56,7 @@ cdef class TripleTable:
 
     cdef int load(self, const double* weights, double factor,
                   bint exponentials) noexcept nogil:
-        """Load weights times a factor; set low, high and, on request, exponentials."""
+        """Set the weights, times a factor, low, high and, on request, exponentials."""
         cdef Py_ssize_t n = self.triples.n_weights, k
         cdef double scale, low
         self.low = self.high = 0.0
@@ -63,8 +64,8 @@ cdef class TripleTable:
             self.weights[k] = factor * weights[k]
             self.low = min(self.low, self.weights[k])
             self.high = max(self.high, self.weights[k])
-        # max-product needs no exponentials, and neither do weights that are summed in
-        # log space because they differ by more
+        # max-product needs no exponentials, and weights that differ by more are summed
+        # in log space, which reads `weights`
         if exponentials and self.high - self.low < 600.0:
             # `sks_exp_row` exponentiates many weights at once, relative to the largest
             scale = exp(sks_exp_row(
@@ -121,7 +122,8 @@ cdef class SecondOrderSums:
         scaled = self._sum_prefixes(log_partition)
         if not scaled:
             log_partition[0] = self._sum_logarithms()
-        # every labeling is forbidden, or the caller asks for the log-partition only
+        # there are no means if every labeling is forbidden, or if the caller asks for
+        # the log-partition only
         if log_partition[0] == -INFINITY or nodes == NULL:
             return 0
         memset(nodes, 0, size * self._ld * sizeof(double))
@@ -185,7 +187,7 @@ cdef class SecondOrderSums:
         return True
 
     cdef void _find_means(self) noexcept nogil:
-        """Add the means, from the last position to the first."""
+        """Add the marginals of labels, pairs and triples, from the last position on."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, k
         for k in range(n * ld):
             self._suffix[k] = 1.0
@@ -216,9 +218,10 @@ cdef class SecondOrderSums:
                           self._edges + (t - 1) * self._edges_step)
 
     cdef double _weigh_suffixes(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
-        """Replace probabilities of pairs (b, c) by the weights of suffixes from b on.
+        """Replace the probability of each pair (b, c) by the weight of its suffixes.
 
-        Pairs below LEAST get zero. Returns the largest weight.
+        The weight is zero for pairs that are less probable than LEAST. Returns the
+        largest weight.
         """
         cdef Py_ssize_t n = self._n, ld = self._ld, c
         cdef double* pairs = self._pairs + b * ld
@@ -239,8 +242,8 @@ cdef class SecondOrderSums:
         cdef Py_ssize_t n = self._n, ld = self._ld, k
         cdef Py_ssize_t first = self.table.triples.first_row[b] * ld
         cdef const int32_t* before = self.table.triples.before + b * n
-        # the last row stands for all a without weights; the means it collects are not
-        # read
+        # the last row stands for all pairs (a, b) without weights; `_add_triples` does
+        # not read the means that it collects
         cdef Py_ssize_t last = self.table.triples.gather(
             b, self._prefix + (t - 1) * n * ld, True, self._values) - 1
         sks_step_back(
@@ -303,7 +306,7 @@ cdef class SecondOrderSums:
         return high + log(total) if high > -INFINITY else high
 
     cdef void _find_means_of_logarithms(self, double log_partition) noexcept nogil:
-        """Add the means in log space, from the last position to the first."""
+        """Add the marginals of labels, pairs and triples, computed in log space."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
         cdef const double* last = self._prefix + (self._size - 1) * n * ld
         for b in range(n):

@@ -61,10 +61,9 @@ def smoothed_max_product(
 
     Computes ``max_u <u, scores> - mu * omega(u)`` over distributions u on the labelings
     [1]_. With the entropy, omega is the negative entropy, the value is `mu` times the
-    [1]_. With the entropy, omega is the negative entropy, the value is `mu` times the
     log-partition function of the scores divided by `mu`, and the gradient consists of
-    marginals (Algorithm 3). With l2, omega is ``(|u|^2 - 1) / 2``, over the k best
-    (Algorithm 6).
+    marginals (Algorithm 3). With l2, omega is ``(|u|^2 - 1) / 2``, and only the k best
+    labelings have a positive probability (Algorithm 6).
 
     Parameters
     ----------
@@ -78,9 +77,9 @@ def smoothed_max_product(
     edges : array-like of shape (n_edges, 2), default=None
         Edges of a tree or forest; None for a chain.
     smoothing : {"entropy", "l2"}, default="entropy"
-        Kind of smoothing.
+        Function omega: negative entropy, or half the squared norm.
     k : int, default=10
-        Number of labelings for l2.
+        Number of best labelings that may have a positive probability, for l2.
 
     Returns
     -------
@@ -134,7 +133,8 @@ def _by_entropy(unary, pairwise, mu, edges):
 
 def _by_projection(unary, pairwise, mu, edges, k):
     """Smoothed maximum with l2 over the k best labelings."""
-    # labeling k + 1 shows whether labelings beyond the k best would get a weight
+    # the score of labeling k + 1 shows whether labelings beyond the k best would have a
+    # positive probability
     if edges is None:
         unary, pairwise = check_chain(unary, pairwise)
         labelings, scores = viterbi_topk(unary, pairwise, k + 1)

@@ -1,11 +1,11 @@
-"""Arrays of sparse tables of transitions."""
+"""Stored pairs of a sparse table of transitions, as arrays."""
 
 import numpy as np
 from scipy import sparse
 
 
 def list_pairs(table):
-    """Return the number of labels, and the labels and scores of all stored pairs."""
+    """Return n_labels, and first labels, second labels and scores of stored pairs."""
     # a copy, as the caller's array must keep its duplicate entries
     csr = sparse.csr_array(table, dtype=np.float64, copy=True)
     csr.sum_duplicates()

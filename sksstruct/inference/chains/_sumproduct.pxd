@@ -8,9 +8,9 @@ cdef struct EdgeTable:
 
 cdef struct SumScratch:
     double* u           # (size, ld) exp(unary scores), relative to each row's largest
-    double* alpha       # (size, ld) weights of prefixes, or log beta
+    double* alpha       # (size, ld) scaled weights of prefixes; in log space, log beta
     double* rows        # (3, ld) scratch
-    double* scales      # (size,) see `scaled_backward`
+    double* scales      # (size,) factors of marginals; see `scaled_backward`
 
 cdef void exponentiate_table(Py_ssize_t n, Py_ssize_t ld,
                              EdgeTable* table) noexcept nogil

@@ -14,11 +14,11 @@ Pillutla et al., 2018).
 
 Messages are stored as numbers that sum to one, and tables as exponentials, so that a
 step is a product of a vector and a matrix (Rabiner, Section V.A). The products are
-exact as long as no nonzero entry can underflow: the kernel compares the smallest entry
-of each message, times the smallest factors of later positions, with a limit. If the
-product is below the limit, the chain is computed again in log space. Log space takes
-two exponentials per position for each pair of labels whose weight is within exp(100) of
-the most probable continuation.
+exact as long as no nonzero entry can underflow: the kernel compares the smallest
+nonzero entry of each message, times the smallest nonzero factors of any position, with
+a limit. If this product is below the limit, the chain is computed again in log space.
+Log space takes two exponentials per position for each pair of labels whose weight is
+within exp(100) of the most probable continuation.
 
 L. R. Rabiner, "A tutorial on hidden Markov models and selected applications in speech
 recognition", Proceedings of the IEEE 77(2), 1989.
@@ -37,7 +37,8 @@ from sksstruct.utils._simd cimport (
     sks_weigh,
 )
 
-# Least product of a message entry and factors; doubles reach down to 1e-308.
+# Lower bound on the products of message entries and factors; doubles below 1e-308 lose
+# digits.
 cdef double TINY = 1e-290
 
 
@@ -60,7 +61,7 @@ cdef struct PairMeans:
 
 cdef inline const EdgeTable* table_after(const Chain* chain,
                                          Py_ssize_t t) noexcept nogil:
-    """The table between t and t + 1."""
+    """The table of pair scores between positions t and t + 1."""
     return chain.tables + t * chain.step
 
 
@@ -152,12 +153,12 @@ cdef void exponentiate_cell(EdgeTable* table, Py_ssize_t cell,
 
 cdef double exponentiate_rows(const Chain* chain, SumScratch* ws,
                               double* lowest) noexcept nogil:
-    """Set u to exponentials relative to each row's maximum; return the maxima's sum."""
+    """Set u to exp(theta - maximum of the row); return the sum of the maxima."""
     cdef double total = 0.0, low, lowest_edge = 0.0
     cdef Py_ssize_t t, ld = chain.ld
     cdef Py_ssize_t n_tables = chain.size - 1 if chain.step else min(chain.size - 1, 1)
-    # A message is multiplied by one entry of u and one of a table per position; their
-    # product is zero or at least exp(lowest).
+    # At each position, message entries are multiplied by an entry of a table and an
+    # entry of u. The product of these two factors is zero or at least exp(lowest).
     lowest[0] = 0.0
     for t in range(chain.size):
         total += sks_exp_row(chain.n_labels, ld, chain.theta + t * ld, ws.u + t * ld,
@@ -171,7 +172,10 @@ cdef double exponentiate_rows(const Chain* chain, SumScratch* ws,
 
 cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
                          double* log_partition) noexcept nogil:
-    """Set alpha, scaled to sum to one; return False if an entry is below the limit."""
+    """Set alpha, each row scaled to sum to one, and the log-partition.
+
+    Returns False if a nonzero entry of alpha is below the limit.
+    """
     cdef double* zeros = ws.rows
     cdef double* message = ws.rows + chain.ld
     cdef double* alpha = ws.alpha
@@ -218,7 +222,7 @@ cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
 
 cdef bint scaled_backward(const Chain* chain, SumScratch* ws,
                           double* node) noexcept nogil:
-    """Set the node marginals from alpha; return False if a marginal could underflow."""
+    """Set the node marginals from alpha; return False if their sum could underflow."""
     cdef double* zeros = ws.rows
     cdef double* beta = ws.rows + chain.ld
     cdef double* raw = ws.rows + 2 * chain.ld
@@ -265,7 +269,7 @@ cdef bint scaled(const Chain* chain, SumScratch* ws, double* node,
         return True
     if not scaled_backward(chain, ws, node):
         return False
-    # last, as the pair marginals must not have changed when False is returned
+    # pair marginals are added last: they must be unchanged if the result is False
     if pairs.outer != NULL:
         for t in range(chain.size - 1):
             sks_add_outer(chain.n_labels, ld, pairs.weight * ws.scales[t],
@@ -334,7 +338,8 @@ cdef void in_log_space(const Chain* chain, SumScratch* ws, double* node,
                        const PairMeans* pairs, double* log_partition) noexcept nogil:
     """Run forward-backward in log space, for scores of any size."""
     log_partition[0] = backward_in_log_space(chain, ws)
-    # unless every labeling is forbidden, or the caller asks for the log-partition only
+    # there are no marginals if every labeling is forbidden, and node is NULL if the
+    # caller asks for the log-partition only
     if log_partition[0] > -INFINITY and node != NULL:
         forward_in_log_space(chain, ws, log_partition[0], node, pairs)
 

@@ -5,15 +5,17 @@ from libc.stdint cimport int32_t
 cdef struct Prefix:
     double score
     int32_t previous    # last label but one
-    int32_t rank        # rank of the rest among prefixes that end in `previous`
+    # rank of the prefix without its last label, among the prefixes that end in
+    # `previous`
+    int32_t rank
 
 
 # final: short methods are called directly, without a virtual table
 @cython.final
 cdef class TopK:
-    # Scratch of one thread; grows with the largest chain.
+    # Workspace of one thread, which grows with the longest chain.
     #
-    # The chain that is decoded.
+    # The chain that is decoded; see `decode`.
     cdef Py_ssize_t _size, _n, _ld
     cdef const double* _theta
     cdef const double* _delta
@@ -23,15 +25,17 @@ cdef class TopK:
     # the end of the chain, with label 0.
     cdef Py_ssize_t _node_capacity
     cdef int32_t* _slot             # slot of each node whose list was begun, or -1
-    cdef int32_t* _best  # label before each node in its best prefix; -1: unknown
+    # previous label in the best prefix that ends in each node; -1: not yet computed
+    cdef int32_t* _best
     cdef int32_t* _path             # by position: labels that `_go_back` has passed
-    # A node has a slot once its list is begun: the list of the prefixes found so far
-    # that end in the node. Each attribute of slots has an array of its own, as `_read`
-    # needs `_list_first` only.
+    # The list of a node has the prefixes found so far that end in the node. Once the
+    # list is begun, the node has a slot: an index in the arrays below. They are
+    # separate arrays, as `_read` needs `_list_first` only.
     cdef Py_ssize_t _n_slots, _slot_capacity, _row_capacity
     cdef Py_ssize_t* _list_first  # (slots,) index of a list's first prefix in the pool
-    cdef int32_t* _list_count       # (slots,)
-    cdef int32_t* _list_capacity    # (slots,) 0 for a complete list
+    cdef int32_t* _list_count       # (slots,) number of prefixes in a list
+    # (slots,) number of prefixes for which a list has memory; 0: the list is complete
+    cdef int32_t* _list_capacity
     # (slots, ld) score of the next prefix through each predecessor, and its rank at the
     # predecessor
     cdef double* _next_score

@@ -24,7 +24,7 @@ from sksstruct.utils._pointers cimport const_doubles, doubles, int32s
 
 
 cdef class TopK:
-    """Decoder of the K best labelings, with memory for one chain at a time."""
+    """Decoder of the K best labelings of a chain, with memory for one chain."""
 
     def __dealloc__(self):
         free(self._slot)
@@ -40,7 +40,7 @@ cdef class TopK:
     # ---- memory ----
 
     cdef int _reserve_nodes(self) except -1 nogil:
-        """Make room for the nodes of the chain."""
+        """Reserve the arrays of nodes; a node is a label at a position."""
         cdef Py_ssize_t n_nodes = (self._size + 1) * self._n
         if n_nodes <= self._node_capacity:
             return 0
@@ -51,9 +51,10 @@ cdef class TopK:
         return 0
 
     cdef int _reserve_slots(self, Py_ssize_t n_slots) except -1 nogil:
-        """Make room for slots."""
-        # One decoder serves chains of many sizes. Rows keep the largest length so far,
-        # so that arrays are not reallocated when sizes alternate.
+        """Reserve the arrays of slots; a slot has the list of prefixes of one node."""
+        # One decoder serves chains with different numbers of labels. Rows keep the
+        # largest length so far, so that arrays are not reallocated when these numbers
+        # alternate.
         cdef Py_ssize_t row = max(self._row_capacity, self._ld)
         if n_slots <= self._slot_capacity and row <= self._row_capacity:
             return 0
@@ -88,7 +89,8 @@ cdef class TopK:
         """Last label but one of the best prefix that ends in a label at t >= 1."""
         cdef Py_ssize_t node = t * self._n + label
         cdef const double* before = self._delta + (t - 1) * self._ld
-        # stored, as finding the label reads a column, and labelings share most nodes
+        # The label is stored: finding it reads a column of a table, and the K best
+        # labelings share most nodes.
         if self._best[node] < 0:
             self._best[node] = <int32_t> (
                 best_state(self._n, before) if t == self._size
@@ -105,7 +107,8 @@ cdef class TopK:
         if slot == self._slot_capacity:
             self._reserve_slots(2 * self._slot_capacity)
         next_scores = self._next_score + slot * self._ld
-        # score of each predecessor with its best prefix, which has rank 0
+        # scores of the prefixes that extend the best prefix (rank 0) of each
+        # predecessor
         memset(self._next_rank + slot * self._ld, 0, self._ld * sizeof(int32_t))
         if t == self._size:
             memcpy(next_scores, before, self._n * sizeof(double))
@@ -120,17 +123,18 @@ cdef class TopK:
         self._append(slot,
                      next_scores[previous] if t == self._size
                      else self._delta[t * self._ld + label], previous, 0)
-        # last, as a failed allocation must not leave a list half made
+        # The node gets its slot last: a failed allocation above must not leave a node
+        # whose list has no prefix.
         self._slot[t * self._n + label] = <int32_t> slot
         self._n_slots += 1
         return slot
 
     cdef int _append(self, Py_ssize_t slot, double score, Py_ssize_t previous,
                      int32_t rank) except -1 nogil:
-        """Append a prefix to a list; a full list moves to twice the room."""
+        """Append a prefix to a list; a full list moves to twice as much memory."""
         cdef Py_ssize_t count = self._list_count[slot], first
-        # the old room stays unused; all old rooms of a list together are shorter than
-        # the new room
+        # the old memory of a list is not used again: in total, it is less than the new
+        # memory
         if count == self._list_capacity[slot]:
             first = self._reserve_prefixes(2 * count)
             memcpy(self._pool + first, self._pool + self._list_first[slot],
@@ -145,10 +149,12 @@ cdef class TopK:
     # ---- one more labeling ----
 
     cdef bint _next(self) except -1 nogil:
-        """Find the next labeling, the next prefix at the end; return if it exists."""
+        """Find the next best labeling; return whether there is one."""
         cdef double score = -INFINITY
-        # A next prefix needs at most one further next prefix, at the position before.
-        # The missing prefixes lie on a path: walk back to the first, then forward.
+        # The next labeling is the next prefix of the end node. The next prefix of a
+        # node needs at most one new prefix, the next one of the predecessor used last.
+        # The nodes that need a new prefix lie on a path: walk back to the first of
+        # these nodes, then forward.
         cdef Py_ssize_t t = self._go_back(&score)
         while t <= self._size:
             self._advance(t, &score)
@@ -156,7 +162,7 @@ cdef class TopK:
         return score > -INFINITY
 
     cdef Py_ssize_t _go_back(self, double* score) except -1 nogil:
-        """Walk back to the last position whose next prefix can be computed."""
+        """Return the position at which the path of nodes with a new prefix begins."""
         cdef Py_ssize_t t = self._size, label = 0, slot, before
         cdef Prefix* last
         # On return `_path` holds the labels from the returned position on, whose lists
@@ -170,10 +176,11 @@ cdef class TopK:
                 slot = self._begin(t, label)
             if self._list_capacity[slot] == 0:
                 return t + 1
-            # only the predecessor used last may have a next prefix that is not known
+            # only the predecessor used last may have a next prefix that is not yet
+            # known
             last = self._pool + self._list_first[slot] + self._list_count[slot] - 1
             if t == 1:
-                return t    # a label at position 0 is one prefix
+                return t    # at position 0 each label has only one prefix
             before = self._slot[(t - 1) * self._n + last.previous]
             if before >= 0 and self._list_count[before] > last.rank + 1:
                 score[0] = self._pool[self._list_first[before] + last.rank + 1].score
@@ -215,7 +222,7 @@ cdef class TopK:
         while t > 0:
             slot = self._slot[t * self._n + label]
             if slot < 0:
-                label = self._first(t, label)   # a node without a list: rank is 0
+                label = self._first(t, label)   # the node has no list: rank is 0
             else:
                 prefix = self._pool + self._list_first[slot] + rank
                 label, rank = prefix.previous, prefix.rank
@@ -237,8 +244,8 @@ cdef class TopK:
         self._theta, self._delta = theta, delta
         self._table, self._table_step = table, table_step
         self._reserve_nodes()
-        # a labeling begins one list per position; few chains need more than two per
-        # position
+        # a labeling begins at most one list per position; few chains need more than two
+        # lists per position
         if self._slot_capacity == 0 or self._row_capacity < ld:
             self._reserve_slots(2 * size + 1)
         # 255 in each byte makes every int32 -1
@@ -263,7 +270,7 @@ cdef class TopK:
 
 
 def find_topk(Py_ssize_t n, theta, delta, tables, Py_ssize_t step, scores, labelings):
-    """Write the best labelings and their scores; return their number.
+    """Write the k best labelings of a chain and their scores; return their number.
 
     theta has padded unary scores, delta is scratch of its shape, and tables are as in
     `viterbi_padded`. k is the length of `scores` and of `labelings`.

@@ -15,7 +15,7 @@ from sksstruct.inference.chains._triple_arrays import triple_arrays
 
 
 cdef class LabelTriples:
-    """Triples that have a weight, and where the rows of oracles hold them.
+    """Triples of labels that have a weight, and the layout of these weights in rows.
 
     Parameters
     ----------
@@ -63,10 +63,10 @@ cdef class LabelTriples:
 
     cdef Py_ssize_t gather(self, Py_ssize_t b, const double* pairs, bint summed,
                            double* values) noexcept nogil:
-        """Write one entry per row of b from a table of pairs (a, b); return the count.
+        """Write, for each row of label b, an entry (a, b) of `pairs`; return the count.
 
-        The entry of the last row is the sum, or else the maximum, of the entries of
-        all pairs that have no row of their own.
+        The last row stands for all pairs (a, b) without weights: its entry is the sum
+        (if `summed`) or the maximum of their entries in `pairs`.
         """
         cdef Py_ssize_t last = self.first_row[b + 1] - self.first_row[b] - 1, k
         cdef const int32_t* before = self.before + b * self.n_labels

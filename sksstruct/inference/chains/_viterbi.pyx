@@ -57,7 +57,7 @@ cdef double viterbi_padded(
 
 
 def find_labeling(Py_ssize_t n_states, delta, tables, Py_ssize_t step, labeling):
-    """Write a best labeling, and return its score.
+    """Write a best labeling of a chain, and return its score.
 
     Parameters
     ----------
