@@ -1,6 +1,6 @@
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
-# State of the first and of the last segment, whose lengths have boundary scores.
+# Workspace for the first and the last segment, whose lengths have boundary scores.
 cdef struct Boundaries:
     bint any            # whether boundary scores are given
     bint best           # whether scores are maxima, or else logarithms of sums
@@ -10,7 +10,7 @@ cdef struct Boundaries:
     # last segment that starts at t: its share of `closed` at the last stop
     double* last
     # rows (ld,)
-    double* begun  # score of position 0 in a segment of two positions or more
+    double* begun       # score of position 0 in a segment of two positions or more
     double* single      # score of position 0 in a segment of one position
     # sum of the inside scores from the second position to the current stop
     double* inside

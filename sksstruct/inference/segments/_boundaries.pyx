@@ -1,11 +1,11 @@
 """First and last segment of a sequence, whose lengths have boundary scores.
 
-A sequence may begin and end inside a segment, of which the sequence has only a piece.
-Such pieces are no terms of the recursions of other kernels: the first segment has one
-score for each stop, and the last segment one for each start, so that both take O(T K)
-time. Sums of inside scores are updated from position to position. Other kernels start
-no segment at the first position (`open_first` forbids these starts), and leave the last
-stop to `stop_last`.
+A sequence may begin and end inside a segment, of which the sequence has only a part.
+These first and last segments are no terms of the recursions of other kernels. The first
+segment has one score for each stop, and the last segment one for each start, so that
+both take O(T K) time. Sums of inside scores are updated from position to position.
+Other kernels start no segment at the first position (`open_first` forbids these
+starts), and leave the last stop to `stop_last`.
 
 As in `_tails.pyx`, shares of merged scores are stored for the backward pass.
 """
@@ -50,7 +50,10 @@ cdef Boundaries load_boundaries(const Segments* segments, bint best,
 
 cdef void open_first(const Segments* segments, const Prefixes* prefixes,
                      const Boundaries* ends) noexcept nogil:
-    """Copy the scores of starts at the first position, and forbid these starts."""
+    """Move the scores of starts at position 0 from prefixes to `ends`.
+
+    They become -inf in prefixes, which other kernels read.
+    """
     cdef Py_ssize_t label, row_bytes = segments.ld * sizeof(double)
     if not ends.any:
         return
@@ -63,7 +66,10 @@ cdef void open_first(const Segments* segments, const Prefixes* prefixes,
 
 cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
                       const Boundaries* ends) noexcept nogil:
-    """Write scores of the first segment with a given stop; stops must ascend."""
+    """Write to a row the scores of the first segment with a given stop, by label.
+
+    Calls must be in ascending order of stops, as `inside` is updated.
+    """
     cdef Py_ssize_t label, ld = segments.ld
     cdef int32_t span
     for label in range(segments.n_labels):
@@ -84,7 +90,10 @@ cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
 
 cdef void stop_first(const Segments* segments, Py_ssize_t stop, double* row,
                      const Boundaries* ends) noexcept nogil:
-    """Merge the first segment with a given stop, except the last stop, into a row."""
+    """Merge the scores of the first segment with a given stop into a row of prefixes.
+
+    The last stop is not merged here, but by `stop_last`.
+    """
     cdef double* first = ends.first + (stop - 1) * segments.ld
     if not ends.any:
         return
@@ -142,12 +151,12 @@ cdef Py_ssize_t last_start(const Segments* segments, Py_ssize_t label,
 cdef void hand_first(const Segments* given, Py_ssize_t stop, double* row,
                      double* opened, double* goes_on, const SegmentMeans* means,
                      const Boundaries* ends) noexcept nogil:
-    """Subtract first segments that stop at a position from a row of probabilities.
+    """Subtract the probabilities of first segments with a given stop from a row.
 
-    A first segment of one position stays in the row. Probabilities of longer segments
-    are added to `opened`, probabilities of starts, and to `goes_on`, probabilities that
-    a segment contains the position before. If `goes_on` is NULL, inside positions are
-    counted here.
+    The probability of a first segment of one position stays in the row. Probabilities
+    of longer segments are added to `opened`, probabilities of starts, and to `goes_on`,
+    probabilities that a segment contains the position before. If `goes_on` is NULL,
+    inside positions are counted here.
     """
     cdef Py_ssize_t label, ld = given.ld, last = stop - 1
     cdef double first
@@ -159,7 +168,7 @@ cdef void hand_first(const Segments* given, Py_ssize_t stop, double* row,
         ends.other[label] = first
         add_length(given, 0, stop, label, first, means)
         if not last:
-            # a first segment of one position
+            # the first segment has one position: its probability stays in the row
             means.nodes[role_at(given, SINGLE, 0) + label] += first
             continue
         row[label] -= first

@@ -120,6 +120,6 @@ cdef class SegmentKernel:
         return segmentation_score(&self._segments, const_int32s(labeling))
 
     def indicator(self, labeling, double weight, list rows):
-        """Add a weight to all entries whose sum is the score of a labeling."""
+        """Add a weight to all entries of rows that are terms of a labeling's score."""
         cdef SegmentMeans means = means_of(rows)
         add_indicator(&self._segments, const_int32s(labeling), weight, &means)

@@ -10,7 +10,8 @@ cdef struct Cells:
     double* counts      # expected counts of lengths, without the factor `lengths`
     # rows (n_labels, size)
     double* starts  # weights of starts, relative to the reference of the current block
-    double* shares      # probability of each stop, divided by the sum of weights
+    # probability of each stop, divided by the sum of the weights of its segments
+    double* shares
     # rows (size, ld)
     # sum of the weights of segments of two positions or more, by stop
     double* longer
@@ -25,7 +26,7 @@ cdef struct Cells:
     double* high        # largest score of a length, without the slope
     double* reference
     double* inside_sum      # sum of inside scores since the block began
-    double* base        # logarithm of the factor that weights at a stop lack
+    double* base        # logarithm of the factor that the weights at a stop omit
     double* total       # sum of the weights at a stop
     double* new_terms       # (2 ld,) weights of the newest start and of `alone`
     # backward pass: probability that a segment contains this position and the next
@@ -33,7 +34,8 @@ cdef struct Cells:
     Py_ssize_t* first   # first stop of the current block
     Py_ssize_t* end     # backward pass: first stop of the next block
     Py_ssize_t* latest_start   # latest start that segments may have, or -1
-    # backward pass: linked lists of spans with equal starts; -1 ends a list
+    # backward pass: linked lists of spans with equal starts; -1 ends a list. `head` has
+    # the first span of each start, `after` the next span after each span.
     Py_ssize_t* head
     Py_ssize_t* after
     Py_ssize_t* span_stop

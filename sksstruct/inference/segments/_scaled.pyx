@@ -169,10 +169,11 @@ cdef inline double weight_of(double score) noexcept nogil:
 cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t first,
                        Py_ssize_t last, const Prefixes* prefixes,
                        Cells* cells) noexcept nogil:
-    """Write scores of starts relative to P, for a block whose first stop is `first`.
+    """Write the scores opened - P of starts, for a block whose first stop is `first`.
 
-    Writes starts up to `last`, from the earliest start that a segment with a stop in
-    this block can have; returns the earliest start.
+    P, the prefix sums of inside scores, begins at the first stop of the block. The
+    scores are those of starts up to `last`, from the earliest start of segments that
+    stop in this block. Returns the earliest start.
     """
     cdef Py_ssize_t low = max(first - segments.longest[label], 0), s
     cdef Py_ssize_t ld = segments.ld
@@ -185,8 +186,8 @@ cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t fi
     inside = 0.0
     for s in range(first - 1, last + 1):
         score = inside_at(segments, s, label, cells)
-        # a forbidden position is inside no segment of this block, and must not spoil
-        # the sum
+        # a forbidden position is inside no segment of this block, and must not make the
+        # sum -inf
         inside += score if score > -INFINITY else 0.0
         starts[s] = prefixes.opened[s * ld + label] - inside
     return low
@@ -209,8 +210,8 @@ cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
         if segments.spans != NULL:
             score += span_score(segments, s, stop, label)
         high = score if score > high else high
-    # if all segments are forbidden, or the last position as an end, there is no largest
-    # term
+    # high is -inf if all segments that stop here are forbidden, and inf if the last
+    # position may not end a segment
     high = (high if -INFINITY < high < INFINITY else 0.0) - FIRST
     sks_series_exp(stop - 1 - low, high, starts + low)
     cells.first[label], cells.inside_sum[label] = stop, 0.0
@@ -231,7 +232,7 @@ cdef double span_score(const Segments* segments, Py_ssize_t start, Py_ssize_t st
 # ---- forward ----
 
 cdef void start_forward(const Segments* segments, Cells* cells) noexcept nogil:
-    """Set the state of all labels before the first stop."""
+    """Initialize the block, the latest start and the sums of each label."""
     cdef Py_ssize_t label
     for label in range(segments.ld):
         cells.first[label], cells.latest_start[label] = 1, -1
@@ -454,7 +455,8 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
                         Cells* cells) noexcept nogil:
     """Distribute the probability that a label stops at a position over starts.
 
-    Returns the part of segments that are in no sum over lengths, as in `alone`.
+    Returns the probability of the segments in `alone`, which are in no sum over
+    lengths.
     """
     cdef Py_ssize_t s = stop - 1, cell = s * given.ld + label
     cdef double total = cells.longer[cell] + cells.alone[cell]
@@ -481,8 +483,8 @@ cdef void leave_stop(const Segments* scaled, Py_ssize_t stop, const Prefixes* pr
                      Cells* cells) noexcept nogil:
     """Distribute the probabilities of stops at a position over lengths.
 
-    Writes the part of `alone` segments to `row`; adds the parts of all longer segments
-    to `opened`.
+    Writes the probabilities of the segments in `alone` to `row`; adds those of all
+    other segments to `opened`, at their starts.
     """
     cdef Py_ssize_t label, start
     cdef int32_t span, first = 0, last = 0

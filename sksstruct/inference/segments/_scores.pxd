@@ -16,13 +16,14 @@ cdef enum Role:
 # positions, so that nonnegative numbers mark the starts of segments.
 cdef struct Segments:
     Py_ssize_t size, n_labels, ld
-    Py_ssize_t max_length       # rows of `lengths`, at least one
-    const int32_t* longest      # (ld,) largest allowed length; zero in the padding
-    const double* nodes         # row of position t at nodes + t * node_step
+    Py_ssize_t max_length       # number of rows of `lengths`, at least one
+    # (ld,) for each label: largest length that `lengths` allows; zero in the padding
+    const int32_t* longest
+    const double* nodes         # scores of labels at t: a row at nodes + t * node_step
     Py_ssize_t node_step
     Py_ssize_t[4] role_offset   # offset of the labels of each Role in that row
-    # (max_length, ld), row length - 1; -inf forbids a length. Lengths above
-    # `longest`, which only tells loops where to stop, are forbidden here, too.
+    # (max_length, ld), scores of a length in row length - 1; -inf forbids a length. All
+    # lengths above `longest`, which only tells loops where to stop, have -inf here.
     const double* lengths
     # (ld,) score of each position of a segment beyond max_length, added to the score of
     # max_length; -inf or NULL forbid such segments
@@ -38,7 +39,7 @@ cdef struct Segments:
     # are first_span[stop - 1] to first_span[stop] - 1; scores of equal spans are added.
     const double* spans
     const int32_t* first_span   # (size + 1,)
-    const int32_t* span_start   # (n_spans,)
+    const int32_t* span_start   # (n_spans,) first position of each span
 
 # Expected counts in the layout of the entries of Segments; NULL where Segments has
 # NULL.
@@ -68,12 +69,12 @@ cdef inline Py_ssize_t role_at(const Segments* segments, Role role,
     return t * segments.node_step + segments.role_offset[<int> role]
 
 cdef inline Py_ssize_t longest_segment(const Segments* segments) noexcept nogil:
-    """Largest length of a segment that fits into the sequence."""
+    """Largest length in the table of lengths that fits into the sequence."""
     return min(segments.max_length, segments.size)
 
 cdef inline Py_ssize_t longest_of(const Segments* segments, Py_ssize_t stop,
                                   Py_ssize_t label) noexcept nogil:
-    """Largest length of a segment with one of four labels that stops at a position."""
+    """Largest length that the table allows for any of four labels at a stop."""
     cdef Py_ssize_t longest = 0, j
     for j in range(4):
         longest = max(longest, segments.longest[label + j])

@@ -62,9 +62,9 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
                            double* gains) noexcept nogil:
     """Compute the gains of segments that stop at a position, for four labels.
 
-    The labels begin at `label`. Row length - 1 of gains, (4,), has all scores of a
-    segment but the node of the first position. Returns the number of rows: the largest
-    length that any of the four labels may have.
+    The labels begin at `label`. Row length - 1 of gains, (4,), has the score of a
+    segment without the transition to it and the node of its first position. Returns the
+    number of rows: the largest length that the table allows for any of the four labels.
     """
     cdef Py_ssize_t longest = longest_of(segments, stop, label), length, j
     cdef Py_ssize_t ld = segments.ld
@@ -99,7 +99,7 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
 
 cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,
                          Py_ssize_t label) noexcept nogil:
-    """Gain of one segment; -inf if the segment is too long. See `fill_gains`."""
+    """Gain of one segment, see `fill_gains`; -inf if the length is forbidden."""
     cdef Py_ssize_t length = stop - start, t
     cdef int32_t span
     cdef double gain = 0.0, length_part = length_score(segments, start, stop, label)
@@ -119,7 +119,11 @@ cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t 
 
 cdef void open_segments(const Segments* segments, Py_ssize_t start, const double* entry,
                         const Prefixes* prefixes) noexcept nogil:
-    """Write `single` and `opened` of a start, from the scores of prefixes in entry."""
+    """Write `single` and `opened` of a start: entry plus the node of the start.
+
+    entry has the scores of prefixes before the start, with the transition to each
+    label.
+    """
     cdef const double* single = segments.nodes + role_at(segments, SINGLE, start)
     cdef const double* begin = segments.nodes + role_at(segments, BEGIN, start)
     cdef double* alone = prefixes.single + start * segments.ld
@@ -134,8 +138,8 @@ cdef void open_segments(const Segments* segments, Py_ssize_t start, const double
 
 cdef Py_ssize_t best_scratch(const Segments* segments) noexcept nogil:
     """Number of doubles that `best_segmentation` needs."""
-    # four rows for each position, two more rows, gains of four labels, and starts and
-    # lengths of each label
+    # rows of ld: `closed`, `single`, `opened` and `starts` of each position, `entry`
+    # and `inside_sum`; then gains of four labels, `saved`, and lengths of each label
     return ((4 * segments.size + 2) * segments.ld + 4 * longest_segment(segments)
             + segments.size + segments.n_labels * segments.max_length
             + tails_scratch(segments) + boundaries_scratch(segments))
@@ -143,10 +147,11 @@ cdef Py_ssize_t best_scratch(const Segments* segments) noexcept nogil:
 
 cdef struct Lengths:
     # Terms of the maximum over lengths, by label: a row of starts and a row of lengths.
+    # P is the sum of inside scores up to a start.
     double* starts      # (n_labels, size) opened - P
     double* lengths     # (n_labels, max_length) length scores, the longest first
-    double* inside_sum  # (ld,) P
-    double* saved       # (size,) starts before span scores were added
+    double* inside_sum  # (ld,) P of the latest start
+    double* saved       # (size,) entries of `starts` before span scores were added
 
 
 cdef Lengths turn_lengths(const Segments* segments, double** memory) noexcept nogil:
@@ -168,7 +173,7 @@ cdef Lengths turn_lengths(const Segments* segments, double** memory) noexcept no
 
 cdef void add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
                     const Prefixes* prefixes, const Lengths* terms) noexcept nogil:
-    """Add a position to P, and write the term of the start at this position."""
+    """Add the inside score of a position to P; write the term of this start."""
     cdef double inside_sum = terms.inside_sum[label] + segments.nodes[
         role_at(segments, INSIDE, start) + label]
     cdef double* starts = terms.starts + label * segments.size
@@ -184,7 +189,7 @@ cdef void add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label
 
 cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
                             Py_ssize_t label, const Lengths* terms) noexcept nogil:
-    """Largest sum of the terms of a start and of a length of two or more."""
+    """Largest sum of a start's term and a length's score, over lengths from two on."""
     cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
     cdef double* starts = terms.starts + label * segments.size
     cdef const double* lengths

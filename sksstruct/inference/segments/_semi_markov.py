@@ -214,7 +214,7 @@ class SegmentPotentials:
         return self._kernel.score(labeling)
 
     def indicator(self, labeling, weight=1.0):
-        """Return tables with `weight` at each entry that is a term of a score."""
+        """Return tables with `weight` at each entry that scores the labeling."""
         means = self._zeros()
         self._kernel.indicator(labeling, weight, means)
         return self._unpad(means)

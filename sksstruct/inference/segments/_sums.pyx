@@ -314,7 +314,7 @@ cdef inline void find_shares(Py_ssize_t n, const double* probability,
     """Divide each probability by the sum of the terms that are to share it."""
     cdef Py_ssize_t label
     for label in range(n):
-        # an empty sum means that the label is forbidden here, and has probability zero
+        # a sum of zero means that the label is forbidden here, and has probability zero
         share[label] = probability[label] / total[label] if total[label] > 0.0 else 0.0
 
 
@@ -322,7 +322,8 @@ cdef void distribute_stops(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
                            const SegmentMeans* means) noexcept nogil:
     """Distribute the probabilities of stops of four labels over lengths.
 
-    Writes the part of `alone` segments to `row`; adds other parts to `opened`.
+    Writes the probabilities of the segments in `alone` to `row`; adds those of all
+    other segments to `opened`, at their starts.
     """
     cdef const Segments* given = &sums.given
     cdef Py_ssize_t ld = given.ld, longest = longest_of(given, stop, label), j
@@ -365,7 +366,11 @@ cdef void distribute_stops(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
 
 cdef void distribute_alone(SegmentSums* sums, Py_ssize_t stop,
                            const SegmentMeans* means) noexcept nogil:
-    """Move tails and first segments out of `row`; count segments of one position."""
+    """Distribute the probabilities in `row`, of the segments in `alone`.
+
+    Probabilities of tails and of first segments with boundary scores leave `row`;
+    segments of one position are counted.
+    """
     cdef const Segments* given = &sums.given
     cdef Py_ssize_t label, ld = given.ld
     cdef double* goes_on = NULL if sums.log_lengths else sums.cells.inside

@@ -1,19 +1,21 @@
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
-# Tails: segments of max_length positions or more, up to a position t, that continue
-# after t.
+# A tail at position t is a segment that has max_length positions or more up to t, and
+# continues after t.
 cdef struct Tails:
     bint any            # whether segments may be longer than max_length
     bint best           # whether scores are maxima, or else logarithms of sums
-    # Rows (size, ld); in the rows of t, tails end at t, which is inside their segments.
-    double* scores      # sum or maximum over all starts
-    double* older       # share of `scores` that is due to the tails of t - 1
+    # rows (size, ld), by position t and label
+    double* scores      # scores of the tails at t: log-sum-exp or maximum over starts
+    double* older       # share of `scores` that is due to the tails at t - 1
     double* stopping    # share of tails in the segments that stop after t
-    double* rest        # sums of inside scores from t to the end of the block of t
+    # sums of inside scores from t to the end of the block of t; blocks have
+    # max_length - 1 positions
+    double* rest
     # rows (ld,)
-    double* block_sum      # sums of inside scores from the block's beginning on
+    double* block_sum   # sums of inside scores since the current block began
     double* other       # scratch: scores to merge into a row
-    double* weight      # backward pass: probability of tails that end at t
+    double* weight      # backward pass: probability of tails at the current position
 
 # `load_tails` reserves `tails_scratch` doubles, and advances the pointer.
 cdef Py_ssize_t tails_scratch(const Segments* segments) noexcept nogil

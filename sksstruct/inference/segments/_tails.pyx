@@ -64,7 +64,11 @@ cdef Tails load_tails(const Segments* segments, bint best,
 
 cdef void merge_scores(Py_ssize_t n, bint best, const double* other, double* row,
                        double* part) noexcept nogil:
-    """Merge `other` into `row`, and write the shares of `other` to `part`."""
+    """Merge the scores `other` into `row`; write the shares of `other` to `part`.
+
+    The merged score is the maximum if `best`, else the logarithm of the sum of
+    exponentials.
+    """
     cdef Py_ssize_t label
     if not best:
         sks_series_logadd(n, other, row, part)
@@ -79,7 +83,10 @@ cdef void merge_scores(Py_ssize_t n, bint best, const double* other, double* row
 
 cdef double tail_score(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                        const Tails* tails) noexcept nogil:
-    """Score of prefixes whose last segment, with a tail, has this stop; else -inf."""
+    """Score of prefixes that end in a segment of more than max_length positions.
+
+    The segment stops at `stop`. The score is -inf if there is no such segment.
+    """
     if not tails.any or stop <= segments.max_length:
         return -INFINITY
     return (tails.scores[(stop - 2) * segments.ld + label]
@@ -89,7 +96,7 @@ cdef double tail_score(const Segments* segments, Py_ssize_t stop, Py_ssize_t lab
 
 cdef void stop_tails(const Segments* segments, Py_ssize_t stop, double* row,
                      const Tails* tails) noexcept nogil:
-    """Merge tails that stop at a position into the row of prefixes with this stop."""
+    """Merge the scores of segments longer than max_length into `row`, for one stop."""
     cdef Py_ssize_t label
     if not tails.any or stop <= segments.max_length:
         return
@@ -144,10 +151,10 @@ cdef Py_ssize_t tail_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
 cdef void hand_tails(const Segments* given, Py_ssize_t last, bint inside,
                      double* opened, const SegmentMeans* means,
                      const Tails* tails) noexcept nogil:
-    """Distribute the probabilities of tails that end at `last`.
+    """Distribute the probability of tails at `last` over tails before, and starts.
 
-    The part of tails that end at `last` - 1 stays in `weight`; the part of tails that
-    have just L positions is added to `opened`, probabilities of starts. Positions
+    The share of tails at `last` - 1 stays in `weight`; the share of tails that have
+    just max_length positions is added to `opened`, probabilities of starts. Positions
     inside segments are counted if `inside`.
     """
     cdef Py_ssize_t label, ld = given.ld, start = last - given.max_length + 1, t
@@ -172,10 +179,10 @@ cdef void hand_tails(const Segments* given, Py_ssize_t last, bint inside,
 cdef void hand_stopping(const Segments* given, Py_ssize_t stop, double* row,
                         double* goes_on, const SegmentMeans* means,
                         const Tails* tails) noexcept nogil:
-    """Subtract the tails that stop at a position from a row of probabilities.
+    """Subtract probabilities of segments longer than max_length from a row, by label.
 
-    Adds their probabilities to `goes_on`, probabilities that a segment contains the
-    positions before the stop, unless `goes_on` is NULL.
+    The segments stop at `stop`. Adds the probabilities to `weight`, and, unless NULL,
+    to `goes_on`, probabilities that a segment contains the positions before the stop.
     """
     cdef Py_ssize_t label
     cdef double stopping

@@ -45,14 +45,15 @@ cdef struct Source:
 
 cdef struct Lists:
     Py_ssize_t k, n_labels
-    # Lists by position t and label: prefixes whose last segment stops after t; and
-    # prefixes that end before t, with the transition to the label.
+    # Lists by position t and label, and their lengths. `closed`: prefixes whose last
+    # segment stops after t and has the label. `entries`: prefixes that end before t,
+    # with the transition to the label.
     Prefix* closed
     Prefix* entries
     int32_t* n_closed
     int32_t* n_entries
-    # lists of tails by position t: segments of max_length positions or more that
-    # continue after t
+    # lists of tails by position t and label: segments of max_length positions or more
+    # that continue after t
     bint has_tails
     Prefix* tails
     int32_t* n_tails
@@ -120,7 +121,7 @@ cdef inline double head_of(const Source* source) noexcept nogil:
 
 
 cdef inline Py_ssize_t best_head(Py_ssize_t n, const double* heads) noexcept nogil:
-    """Index of the largest score, the first of equal scores."""
+    """Index of the source whose next prefix scores most; of equal scores, the first."""
     # an indirect call to the vector kernels takes longer than a short loop
     if n < MANY:
         return best_state(n, heads)
@@ -152,7 +153,7 @@ cdef int32_t merge(const Lists* lists, Py_ssize_t n_sources,
 
 cdef void list_stops(const Segments* segments, Py_ssize_t stop,
                      const Lists* lists) noexcept nogil:
-    """Write the lists of prefixes that stop at a position."""
+    """Write the lists `closed` of prefixes whose last segment has a given stop."""
     cdef Py_ssize_t block, label, longest, length, cell, node
     cdef Source* source
     for block in range(0, segments.n_labels, 4):
@@ -195,7 +196,10 @@ cdef Py_ssize_t set_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t
 
 cdef void set_first(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                     Source* source, const Lists* lists) noexcept nogil:
-    """Set the source of the first segment with a given stop; stops must ascend."""
+    """Set the source of the first segment with a given stop and label.
+
+    Calls must be in ascending order of stops, as `inside` is updated.
+    """
     cdef int32_t span
     source.prefixes, source.count = lists.entries + label * lists.k, 1
     source.node = segments.nodes[
@@ -213,7 +217,7 @@ cdef void set_first(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
 
 
 cdef void list_last_stop(const Segments* segments, const Lists* lists) noexcept nogil:
-    """Write the lists of the last stop if there are boundary scores."""
+    """Write the lists `closed` of the last stop, with boundary scores."""
     cdef Py_ssize_t size = segments.size, label, start, cell
     cdef Source* source
     cdef double inside
@@ -270,7 +274,10 @@ cdef void list_tails(const Segments* segments, Py_ssize_t last,
 cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
                           const double* scores, Py_ssize_t stride, const Lists* lists,
                           Prefix* out) noexcept nogil:
-    """Merge the prefixes of all labels at a stop; add scores, if not NULL."""
+    """Merge the lists of all labels at a stop; return the number of prefixes.
+
+    Adds scores[label * stride] to the prefixes of a label, unless scores is NULL.
+    """
     cdef Py_ssize_t label, cell
     for label in range(segments.n_labels):
         cell = (stop - 1) * lists.n_labels + label
@@ -297,8 +304,8 @@ cdef void read_labeling(const Segments* segments, const Lists* lists,
             start = 0
         elif prefix.source == longest_segment(segments):
             last = stop - 1
-            # source 0 of a list of tails is the first L positions, source 1 the list
-            # before
+            # In a list of tails, source 0 stands for the first max_length positions of
+            # a segment, and source 1 for the list of tails at the position before.
             while last == stop - 1 or prefix.source:
                 last -= 1
                 prefix = lists.tails[
@@ -326,8 +333,8 @@ cdef Py_ssize_t best_segmentations(
     for label in range(n):
         lists.entries[label * k] = Prefix(
             0.0 if segments.first == NULL else segments.first[label], 0, 0)
-        # Lists have no prefixes of score -inf. First segments with boundary scores have
-        # a source of their own, so that the lists of starts at 0 are empty then.
+        # First segments with boundary scores have a source of their own, so that the
+        # lists of starts at 0 are empty then.
         lists.n_entries[label] = segments.boundary_lengths == NULL
         lists.inside[label] = 0.0
     for stop in range(1, size + 1):
