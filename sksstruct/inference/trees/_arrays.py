@@ -49,7 +49,11 @@ def place_rows(sizes, order):
 
 
 def forest_arrays(edges, flat, sizes, pairwise):
-    """Return checked tables, the table number of each edge, and keys, all -1."""
+    """Return checked tables, the table number of each edge, and keys, all -1.
+
+    There are two keys for each variable: of the tables for messages to its parent, and
+    from its parent; see `pack_tables`.
+    """
     tables, which = check_tables(pairwise, edges, sizes)
     # no sum has more terms than twice the number of variables and edges
     check_sums("unary and pairwise", 4 * len(sizes), flat, *tables)
@@ -57,10 +61,11 @@ def forest_arrays(edges, flat, sizes, pairwise):
 
 
 def pack_tables(tables, up, down, most):
-    """Store the tables that have keys; replace keys by the offsets of the tables.
+    """Return an array of the tables whose keys are in up or down, with padded rows.
 
-    The key of a table is twice its number, plus one if the table is transposed. `most`
-    is the largest number of states.
+    The key of a table is twice its number, plus one if the table is transposed. Keys in
+    up and down are replaced by offsets in the array. `most` is the largest number of
+    states.
     """
     # offset 0 has zeros: the table of edges to the root of roots, whose key is -1
     place, packed = max(4 * most, padded_length(most)), []
@@ -92,12 +97,12 @@ def split_rows(flat, order, size, ld, first, theta):
 
 
 def labeling_arrays(n):
-    """Return room for a labeling, and labels in the order of messages, all zero."""
+    """Return an empty array for a labeling, and zeros for labels in message order."""
     return np.empty(n, dtype=np.int32), np.zeros(n + 1, dtype=np.int32)
 
 
 def tree_results(count):
-    """Return room for the roots of trees and their scores."""
+    """Return empty arrays for the roots of `count` trees and for their scores."""
     return np.empty(count, dtype=np.intp), np.empty(count)
 
 
@@ -107,13 +112,13 @@ def sweep_starts(n):
 
 
 def sweep_arrays(theta, n_messages, n_pairs, n_scratch):
-    """Return two copies of the scores, and room for the results of two passes."""
+    """Return two copies of the scores, and arrays for messages, pairs and scratch."""
     messages, scratch = aligned_zeros(n_messages), aligned_zeros(n_scratch)
     return theta.copy(), theta.copy(), messages, np.empty(n_pairs), scratch
 
 
 def split_pairs(flat, first_pair, edges, arrays, rows):
-    """Return a table for each edge, from its first variable to its second."""
+    """Return the pair scores of each edge: a table from first to second variable."""
     tables = [None] * len(edges)
     _, _, order, above, edge_above, _ = map(np.ndarray.tolist, arrays)
     size, heads = rows[0].tolist(), edges[:, 0].tolist()
@@ -128,11 +133,11 @@ def split_pairs(flat, first_pair, edges, arrays, rows):
 
 
 def list_arrays(above, ld):
-    """Return room for a row of each variable's parent, and the offset of each row."""
+    """Return an array with a row for each variable's parent, and the rows' offsets."""
     first = starts_of(np.append(0, ld[above[1:]]))
     return np.empty(first[-1]), first
 
 
 def topk_results(count, n):
-    """Return room for labelings and their scores."""
+    """Return empty arrays for `count` labelings of n variables and for their scores."""
     return np.empty((count, n), dtype=np.int32), np.empty(count)

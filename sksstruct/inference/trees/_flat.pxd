@@ -14,9 +14,9 @@ cdef struct FlatForest:
     const double* tables
     Py_ssize_t step
     bint potts
-    # nodes, breadth first from the roots of all trees at once; parent of each node, or
-    # -1; number of the edge from each node to its parent; first and second end of each
-    # edge
+    # `order`: nodes, breadth first from the roots of all trees at once. `parent`: the
+    # parent of each node, or -1. `edge_up`: number of the edge from each node to its
+    # parent. `ends`: first and second end of each edge.
     const Py_ssize_t* order
     const Py_ssize_t* parent
     const Py_ssize_t* edge_up

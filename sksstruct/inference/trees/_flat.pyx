@@ -25,7 +25,7 @@ cdef inline const double* table_up(const FlatForest* forest,
 
 cdef void send_up(const FlatForest* forest, double* best,
                   double* without) noexcept nogil:
-    """Write the best scores of the subtrees below the labels of all nodes.
+    """Write, for each label of each node, the best score of the subtree below.
 
     Unless NULL, without gets a copy of the row of each node's parent, made before the
     node's message is added.
@@ -34,7 +34,8 @@ cdef void send_up(const FlatForest* forest, double* best,
     cdef const double* row
     cdef double* out
     memcpy(best, forest.theta, forest.n_nodes * ld * sizeof(double))
-    # children come before their parents, so that the rows of parents are complete
+    # children come before their parents, so that each row is complete when its message
+    # is computed
     for k in range(forest.n_nodes - 1, -1, -1):
         node = forest.order[k]
         if forest.parent[node] < 0:
@@ -42,7 +43,8 @@ cdef void send_up(const FlatForest* forest, double* best,
         row, out = best + node * ld, best + forest.parent[node] * ld
         if without != NULL:
             memcpy(without + node * ld, out, ld * sizeof(double))
-        # a maximum over the node's labels, whichever end of the edge the node is
+        # the message is a maximum over the node's labels, whichever end of the edge the
+        # node is
         if forest.potts:
             add_potts_message(n, row, table_up(forest, node)[0], out)
         elif is_forward(forest, node):
@@ -68,7 +70,7 @@ cdef void max_product_flat(const FlatForest* forest, double* best,
     cdef const double* row
     cdef const double* scores
     send_up(forest, best, NULL)
-    # parents before their children
+    # each parent gets its label before its children
     for k in range(forest.n_nodes):
         node = forest.order[k]
         parent, row = forest.parent[node], best + node * ld
@@ -90,7 +92,7 @@ cdef void max_product_flat(const FlatForest* forest, double* best,
 cdef void pairs_of_potts(const Link* link, Py_ssize_t state_of_parent,
                          Py_ssize_t first, Py_ssize_t stop,
                          double* out) noexcept nogil:
-    """Add the score of equal labels."""
+    """Add the score of equal labels to the entry of the parent's state."""
     if first <= state_of_parent < stop:
         out[state_of_parent - first] += link.table[0]
 

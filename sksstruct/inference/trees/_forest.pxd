@@ -8,7 +8,7 @@ cdef struct Sweep:
     # State of the two passes; `Forest._row` finds the row of a variable.
     bint sums               # whether messages are log-sum-exp, or else maxima
     double* up              # rows: own scores plus the messages of children
-    double* belief  # rows: own scores plus the parent's, finally all messages
+    double* belief  # rows: own scores plus the parent's message; at last, all messages
     double* messages        # message of each variable to its parent
     const Py_ssize_t* first_message     # offset of each variable in `messages`
     double* scratch         # rows of one parent: see `_send_down`
@@ -23,7 +23,7 @@ cdef class Forest(Tree):
     # Variables are numbered in the order of messages, the root of roots first, so that
     # rows visited in sequence are adjacent in memory.
     cdef readonly Py_ssize_t table_entries
-    # owners of the memory that the pointers refer to
+    # arrays whose memory the pointers below refer to
     cdef tuple _rows
     cdef object _starts, _packed
     cdef int32_t* _size         # number of states of each variable

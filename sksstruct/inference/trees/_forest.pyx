@@ -83,7 +83,7 @@ cdef class Forest(Tree):
         return split_rows(flat, self._arrays[2], *self._rows)
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil:
-        """Row of a variable."""
+        """Return the row of a variable in an array that has the layout of `_theta`."""
         return values + self._first[variable]
 
     # ---- the best labeling ----
@@ -115,7 +115,8 @@ cdef class Forest(Tree):
     cdef void _maximize_up(self, double* delta) noexcept nogil:
         """Turn scores of states into best scores of the subtrees below the states."""
         cdef Py_ssize_t child, parent
-        # children come before their parents, so that the rows of parents are complete
+        # children come before their parents, so that each row is complete when its
+        # message is computed
         for child in range(self.n_variables, 0, -1):
             parent = self._above[child]
             sks_maxplus(self._size[child], self._ld[parent], self._row(delta, child),
@@ -243,7 +244,8 @@ cdef class Forest(Tree):
         cdef const double* below = self._row(sweep.up, child)
         cdef const double* table = self._tables + self._up[child]
         cdef double* out = sweep.pair_scores + sweep.first_pair[child]
-        # sum of the child's subtree, the table, and the parent's other messages
+        # the score of a pair: the child's subtree, the table, and the parent's other
+        # messages
         for state in range(self._size[child]):
             for state_of_parent in range(n_parent):
                 out[state_of_parent] = (

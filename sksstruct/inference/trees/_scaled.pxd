@@ -4,8 +4,8 @@ from sksstruct.inference.trees._flat cimport FlatForest
 
 cdef struct Sums:
     # Arrays of one run of sum-product: rows of every node, then rows and tables of one
-    # edge. The rows `up`, `message` and `beside` are those of `_sums.pyx` or
-    # `_scaled.pyx`.
+    # edge. `up`, `message` and `beside` are logarithms, defined in `_sums.pyx`, or
+    # scaled numbers, defined in `_scaled.pyx`.
     const FlatForest* forest
     double scale
     double* up
@@ -13,16 +13,16 @@ cdef struct Sums:
     double* beside
     # in log space: belief; otherwise exponentials of the scores
     double* belief
-    # in log space: log Z of the tree of each node; otherwise one over the mass of the
-    # node and its parent
+    # in log space: log Z of the tree of each node; otherwise one over the sum of the
+    # node's marginals before they are normalized
     double* log_partition
     # smallest nonzero entry of each node's row `up`, later of its message
     double* low
-    double* rows            # (4, ld), the first row zeros
-    double* scores          # (n, ld) scores of the current table, scaled
-    double* outer           # (n, ld)
+    double* rows            # (4, ld) scratch; the first row is zero
+    double* scores          # (n, ld) scores of the current table, times `scale`
+    double* outer           # (n, ld) scratch: outer products of two rows
     EdgeTable table
-    # score of the current potts table, scaled
+    # score of equal labels in the current potts table, times `scale`
     double agreement
     # whether messages may be products with the table's exponentials
     bint direct

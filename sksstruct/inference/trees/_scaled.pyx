@@ -27,7 +27,7 @@ from sksstruct.utils._simd cimport (
     sks_add_outer, sks_dot, sks_exp_row, sks_rescale, sks_scores_f64, sks_weigh,
 )
 
-# Lower bound of products; doubles reach down to 1e-308.
+# Lower bound on products of entries of rows; doubles below 1e-308 lose digits.
 cdef double TINY = 1e-290
 # The limit must stay far below one, the sum of a row: LOWEST makes the limit 4e-30.
 cdef double LOWEST = -600.0
@@ -37,7 +37,7 @@ cdef bint scaled_sum_product(Sums* sums, double* nodes, double* pairs,
                              double* log_partition) noexcept nogil:
     """Write marginals and the log-partition function as `sum_product_forest` does.
 
-    Returns False if an entry could underflow. Then `pairs` are zero again.
+    Returns False if an entry could underflow. In this case `pairs` are zero again.
     """
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t cells = forest.n_labels * forest.ld, node
@@ -129,9 +129,11 @@ cdef inline double sum_of(Py_ssize_t n, const double* row) noexcept nogil:
 cdef inline bint weigh(const Sums* sums, const double* x, double low_x, const double* y,
                        double low_y, double* out, double* low,
                        double* mass) noexcept nogil:
-    """Write the product of two rows, scaled to sum one, its lowest entry, and its sum.
+    """Write the product of two rows, entry by entry, scaled to sum one, to out.
 
-    low_x and low_y are the smallest entries. Returns False if an entry could underflow.
+    Also writes the smallest nonzero entry of out to low, and the sum before scaling to
+    mass. low_x and low_y are the smallest nonzero entries of x and y. Returns False if
+    an entry could underflow.
     """
     cdef Py_ssize_t ld = sums.forest.ld
     if low_x * low_y < TINY:
@@ -165,7 +167,7 @@ cdef void send(Sums* sums, Py_ssize_t child, bint up, const double* row,
 
 cdef bint collect(Sums* sums, const double* tables,
                   double* log_partition) noexcept nogil:
-    """First pass: messages to parents; return False if an entry could underflow.
+    """First pass: send messages to parents; return False if an entry could underflow.
 
     On entry `log_partition` is the sum of the maxima of the scores.
     """
@@ -240,14 +242,15 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
                       Py_ssize_t last) noexcept nogil:
     """Write the row `beside` of each child of a node; return False on underflow.
 
-    The children are nodes `first` to `last` in the order.
+    The children are nodes `first` to `last` - 1 in the order of messages.
     """
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, child = forest.order[first], following
     cdef double* beside = sums.beside + child * ld
     cdef double* after = sums.rows + 3 * ld
     cdef double* message
-    # smallest entry of each child's row `beside`; the array gets the masses later
+    # smallest nonzero entry of each child's row `beside`; `distribute` overwrites this
+    # array later
     cdef double* low = sums.log_partition
     cdef double low_after, mass
     if forest.parent[node] < 0:
@@ -260,7 +263,8 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
     elif not weigh(sums, sums.belief + node * ld, 1.0, sums.message + node * ld, 1.0,
                    beside, &low[child], &mass):
         return False
-    # multiply the messages before each child, then the messages after the child
+    # multiply each child's row by the messages of the siblings before it, then by the
+    # messages of the siblings after it
     for k in range(first, last - 1):
         child, following = forest.order[k], forest.order[k + 1]
         if not weigh(sums, sums.beside + child * ld, low[child],

@@ -205,7 +205,7 @@ cdef double send_up(Sums* sums) noexcept nogil:
     for k in range(forest.n_nodes - 1, -1, -1):
         node = forest.order[k]
         parent = forest.parent[node]
-        # a root
+        # the row of a root sums over the whole tree
         if parent < 0:
             sums.log_partition[node] = log_sum(
                 forest.n_labels, sums.up + node * ld)
@@ -221,7 +221,7 @@ cdef double send_up(Sums* sums) noexcept nogil:
 
 
 cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
-    """Second pass: messages to children, and marginals."""
+    """Second pass: send messages to children, and write the marginals."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, child, following = 0, first
     if not forest.potts:
@@ -247,7 +247,7 @@ cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
             send_to_child(sums, child)
             first += 1
     if forest.step == 0 and not forest.potts and sums.direct and forest.n_nodes > 1:
-        # `ahead`, the factor that all edges share
+        # the factor `ahead` of the shared table is applied once
         multiply(forest.n_labels * ld, sums.outer, sums.table.ahead, pairs)
 
 
@@ -272,7 +272,7 @@ cdef void find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
                       Py_ssize_t last) noexcept nogil:
     """Write the row `beside` of each child of a node, and complete the node's belief.
 
-    The children are nodes `first` to `last` in the order.
+    The children are nodes `first` to `last` - 1 in the order of messages.
     """
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, label
@@ -280,7 +280,8 @@ cdef void find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
     cdef double* after = sums.rows + 3 * ld
     cdef double* beside
     cdef const double* message
-    # add the messages before each child, then the messages after the child
+    # add to each child's row the messages of the siblings before it, then the messages
+    # of the siblings after it
     for k in range(first, last):
         beside = sums.beside + forest.order[k] * ld
         message = sums.message + forest.order[k] * ld

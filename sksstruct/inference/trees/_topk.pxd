@@ -17,20 +17,22 @@ cdef struct Link:
     int32_t variable, parent, n_states
     # for each state, the best score of the subtree below the state
     const double* best
-    # for each state of the parent, the score with the messages of later siblings only
+    # for each state of the parent, its score plus the messages of the variable's later
+    # siblings only
     const double* without
     AddPairs add_pairs
     # argument of add_pairs: states a and b score table[step * a + parent_step * b]
     const double* table
     Py_ssize_t step, parent_step
-    # Set by `find`: place of the first child, or 0; and key of the parent's state 0.
+    # Set by `find`: `child`, the place of the first child, or 0; and `first_key`, the
+    # key of this place with the parent's state 0.
     int32_t child
     Py_ssize_t first_key
 
 
 cdef struct Slot:
-    # For a place and a state of its parent: the sums, and the entries of the message,
-    # that are known. The arrays, see `Arrays`, are in the pool.
+    # For a place and a state of its parent: the sums and the entries of the message
+    # that were found so far. Their arrays, see `Arrays`, are in the pool.
     Py_ssize_t first, first_head
     int32_t capacity, n_sums, n_messages, n_rows
     bint no_more_sums, no_more_messages
@@ -57,12 +59,13 @@ cdef struct Arrays:
 # final: short methods are called directly, without a virtual table
 @cython.final
 cdef class SubtreeLists:
-    # Scratch of one thread; grows with the largest forest.
-    cdef Link* links            # (n_variables + 1,), filled in by the caller
+    # Workspace of one thread, which grows with the largest forest.
+    cdef Link* links  # (n_variables + 1,) links by place, filled in by the caller
     cdef Py_ssize_t n_variables
     cdef Py_ssize_t _link_capacity, _key_capacity, _slot_capacity, _pool_capacity
-    # (n_variables + 1,) each: places that need one more sum; the parent's state at each
-    # place; labels; and ranks in the lists from which labels are read
+    # (n_variables + 1,) each: `_places` that need one more sum; and by place: state of
+    # the parent for which a sum is needed, label, and rank in the list from which the
+    # label is read
     cdef int32_t* _places
     cdef int32_t* _state
     cdef int32_t* _label

@@ -53,7 +53,7 @@ cdef enum:
 cdef void pairs_of_table(const Link* link, Py_ssize_t state_of_parent,
                          Py_ssize_t first, Py_ssize_t stop,
                          double* out) noexcept nogil:
-    """Add the scores of a table."""
+    """Add the scores of states in a table, given the state of the parent."""
     cdef const double* table = link.table + link.parent_step * state_of_parent
     cdef Py_ssize_t state
     for state in range(first, stop):
@@ -88,7 +88,7 @@ cdef class SubtreeLists:
     # ---- memory ----
 
     cdef int begin(self, Py_ssize_t n_variables) except -1 nogil:
-        """Make room for the links of a forest of at least one variable."""
+        """Reserve the links of a forest of at least one variable."""
         cdef Py_ssize_t n = n_variables + 1
         self.n_variables = n_variables
         if n > self._link_capacity:
@@ -128,7 +128,7 @@ cdef class SubtreeLists:
         return first
 
     cdef Arrays _arrays(self, Py_ssize_t place, const Slot* slot) noexcept nogil:
-        """The arrays of a slot."""
+        """Return pointers to the arrays of a slot in the pool."""
         cdef Arrays lists
         cdef Py_ssize_t n = slot.capacity
         lists.total = self._pool + slot.first
@@ -142,9 +142,9 @@ cdef class SubtreeLists:
         return lists
 
     cdef int _grow(self, Py_ssize_t place, Slot* slot) except -1 nogil:
-        """Move the lists of a slot to twice the room."""
-        # the old room stays unused; all old rooms of a slot together are shorter than
-        # the new room
+        """Move the lists of a slot to twice as much memory in the pool."""
+        # the old memory of a slot is not used again: in total, it is less than the new
+        # memory
         cdef Py_ssize_t n = slot.capacity, first = self._reserve_pool(2 * WORDS * n), k
         cdef Arrays old = self._arrays(place, slot), new
         slot.first, slot.capacity = first, <int32_t> (2 * n)
@@ -187,7 +187,8 @@ cdef class SubtreeLists:
         lists.row[0] = lists.column[0] = lists.row_column[0] = 0
         lists.rows[0] = lists.rank[0] = 0
         self._slots[self._n_slots] = slot
-        # last, as a failed allocation must not leave a list half made
+        # The key gets its slot last: a failed allocation above must not leave a key
+        # whose slot has no sum.
         self._slot_of[link.first_key + state] = <int32_t> self._n_slots
         self._n_slots += 1
         return 0
@@ -195,7 +196,7 @@ cdef class SubtreeLists:
     # ---- one more labeling ----
 
     cdef bint _next(self) except -1 nogil:
-        """Find one more sum at the root; return whether there is one."""
+        """Find the next best labeling: one more sum at place 1; return if it exists."""
         cdef Py_ssize_t n_places = 1, done = 0
         self._places[0], self._state[1] = 1, 0
         # a sum of a place is needed by one other place at most: the parent or the
@@ -210,7 +211,7 @@ cdef class SubtreeLists:
 
     cdef Py_ssize_t _request_operands(self, Py_ssize_t place,
                                       Py_ssize_t n_places) except -1 nogil:
-        """Request the sums that a place's next sum needs; return the new count."""
+        """Request the sums that a place's next sum needs; return the new n_places."""
         cdef Py_ssize_t state = self._state[place], child = self.links[place].child
         cdef Slot* slot = self._slot(place, state)
         cdef Arrays lists = self._arrays(place, slot)
@@ -284,7 +285,7 @@ cdef class SubtreeLists:
 
     cdef void _extend_message(self, Py_ssize_t place, Slot* slot,
                               Arrays* lists) noexcept nogil:
-        """Find the next entry of a message."""
+        """Find the next entry of the message of a place, given its parent's state."""
         cdef Link* link = self.links + place
         cdef Py_ssize_t state = lists.state[slot.n_messages - 1]
         cdef int32_t rank = lists.rank[slot.n_messages - 1] + 1
@@ -358,7 +359,7 @@ cdef class SubtreeLists:
         cdef int32_t* known = self._slot_of + link.first_key + state
         cdef Py_ssize_t other, best = 0
         cdef double score, highest = -INFINITY
-        # stored, as labelings share most of their states
+        # the state is stored, as the k best labelings share most of their states
         if known[0] == -1:
             for other in range(link.n_states):
                 score = link.best[other]
@@ -396,7 +397,8 @@ def best_labelings(Forest forest, Py_ssize_t k):
     cdef Link* link
     with nogil:
         lists.begin(n)
-        # children come before their parents, so that the rows of parents are complete
+        # children come before their parents, so that each row is complete when its
+        # message is computed
         for place in range(n, 0, -1):
             parent = forest._above[place]
             link = lists.links + place

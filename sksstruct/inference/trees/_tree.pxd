@@ -12,18 +12,20 @@ cdef struct Branch:
 cdef class Tree:
     cdef readonly object edges
     cdef readonly Py_ssize_t n_variables, root, most_children
-    # owners of the memory that the pointers refer to; and two ends of each edge
+    # arrays whose memory the pointers below refer to
     cdef tuple _arrays, _lists
-    cdef const Py_ssize_t* _ends
+    cdef const Py_ssize_t* _ends  # (n_edges, 2) the variables of each edge
     cdef Py_ssize_t _n_edges
-    # parent of each variable: root for the roots of trees, -1 for the root of roots
+    # parent of each variable. The parent of the root of a tree is the root of roots,
+    # variable number `root`, which has parent -1.
     cdef int32_t* _parent
-    cdef int32_t* _edge         # edge to the parent; -1 for roots of trees
+    # number of the edge from each variable to its parent; -1 for the roots of trees
+    cdef int32_t* _edge
     # order of messages: parents first, beginning with the root of roots
     cdef int32_t* _order
-    # By place in the order: the place of the parent; the place of the first child,
-    # where children of place k are _below[k] to _below[k + 1] - 1; and the edge to the
-    # parent.
+    # By place in the order: `_above` has the place of the parent, `_below` the place of
+    # the first child, and `_edge_above` the edge to the parent. The children of place k
+    # are at places _below[k] to _below[k + 1] - 1.
     cdef int32_t* _above
     cdef int32_t* _below
     cdef int32_t* _edge_above

@@ -20,7 +20,7 @@ from sksstruct.inference.trees._arrays import leaders, list_children, tree_array
 
 
 cdef class Tree:
-    """Parents, children and an order of a graph without cycles.
+    """Parents, children and order of messages of a graph without cycles.
 
     Parameters
     ----------
@@ -121,8 +121,8 @@ cdef class Tree:
         cdef Py_ssize_t edge
         for variable in range(n + 1):
             branches[variable].child = branches[variable].sibling = -1
-        # from the last edge to the first, as each child is put before the list of its
-        # parent
+        # from the last edge to the first, as each child becomes the first one in the
+        # list of its parent's children
         for edge in range(self._n_edges - 1, -1, -1):
             child = <int32_t> self._ends[2 * edge]
             if branches[child].edge != edge:
