@@ -16,7 +16,7 @@ def flow_arrays(n_edges, n):
         raise ValueError(
             f"the graph is too large for 32-bit indices: {n} nodes, {n_edges} edges"
         )
-    # only arrays that `_start` does not set are initialized
+    # arrays that the kernels write before they read them are not initialized
     return (
         np.zeros(n + 2, dtype=np.int32),
         np.empty(n_edges, dtype=np.int32),

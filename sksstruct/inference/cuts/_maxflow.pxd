@@ -26,9 +26,9 @@ cdef class FlowTrees:
     cdef readonly Py_ssize_t n_variables
     # n_variables and the number of edges
     cdef Py_ssize_t _n, _m
-    # owner of the memory that the pointers refer to
+    # arrays whose memory the pointers refer to
     cdef object _owned
-    # the two ends of each edge
+    # (n_edges, 2) the two variables of each edge
     cdef const Py_ssize_t* _ends
     # An arc leaves each end of an edge toward the other end, its head; the two arcs are
     # sisters. Variable v has the arcs _first[v] to _first[v + 1] - 1, and _arc_of[e]

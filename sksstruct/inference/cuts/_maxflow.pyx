@@ -41,7 +41,7 @@ cdef inline Py_ssize_t wrapped(Py_ssize_t place, Py_ssize_t size) noexcept nogil
 
 cdef inline double bottleneck(FlowTrees trees, Py_ssize_t variable, bint from_source,
                               double most) noexcept nogil:
-    """Least residual capacity between a variable and its terminal, at most `most`."""
+    """Least residual capacity on a variable's path to its terminal, at most `most`."""
     cdef double capacity
     while trees._nodes[variable].parent != TERMINAL:
         capacity = trees._residual_of(trees._nodes[variable].parent, not from_source)
@@ -54,8 +54,8 @@ cdef inline double bottleneck(FlowTrees trees, Py_ssize_t variable, bint from_so
 cdef inline void push(FlowTrees trees, Py_ssize_t variable, bint from_source,
                       double amount) noexcept nogil:
     """Send flow between a variable and its terminal; saturated arcs make orphans."""
-    # change of residual capacities from child to parent, against which the flow in the
-    # source's tree runs
+    # change of the residual capacity from child to parent: in the source's tree, flow
+    # runs from parent to child
     cdef double change = amount if from_source else -amount
     cdef Py_ssize_t arc
     while trees._nodes[variable].parent != TERMINAL:
@@ -151,7 +151,7 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _start(self) noexcept nogil:
-        """Fill shortest paths; reset the trees to roots, the variables at terminals."""
+        """Saturate shortest paths; begin the trees with the variables at terminals."""
         cdef Py_ssize_t variable
         self._fill_shortest()
         self._now = 0
@@ -245,8 +245,9 @@ cdef class FlowTrees:
         for arc in range(self._first[variable], self._first[variable + 1]):
             neighbor = &self._nodes[self._arcs[arc].head]
             in_tree = neighbor.parent != FREE and neighbor.side == node.side
-            # Most neighbors are in the tree at a distance that is no longer: the
-            # residual capacities of their arcs need not be read.
+            # Most neighbors are in the tree, and their distance to the terminal is not
+            # larger than the variable's: the residual capacities of their arcs need not
+            # be read.
             if in_tree and (neighbor.time > node.time
                             or neighbor.distance <= node.distance):
                 continue
@@ -269,7 +270,7 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _augment(self, Py_ssize_t joint) noexcept nogil:
-        """Push as much flow as possible along the path through a joint of the trees."""
+        """Push as much flow as possible along the path through an arc between trees."""
         cdef Py_ssize_t tail = self._arcs[self._arcs[joint].sister].head
         cdef Py_ssize_t head = self._arcs[joint].head
         # The amount equals the least residual capacity of the path, which becomes
@@ -307,7 +308,10 @@ cdef class FlowTrees:
     @cython.final
     cdef Py_ssize_t _nearest_parent(self, Py_ssize_t orphan,
                                     int32_t* steps) noexcept nogil:
-        """Return the arc to the parent nearest to the terminal, or -1; set steps."""
+        """Return the arc to the possible parent that is nearest to the terminal, or -1.
+
+        steps becomes the distance of this parent to the terminal.
+        """
         cdef bint from_source = self._nodes[orphan].side == SOURCE
         cdef Py_ssize_t arc, neighbor, best = -1
         cdef int32_t distance
@@ -347,7 +351,7 @@ cdef class FlowTrees:
                     and self._nodes[variable].parent != ORPHAN):
                 return steps + self._nodes[variable].distance
             steps += 1
-            # A root's distance is confirmed at once; the caller, which knows the length
+            # A root's distance is confirmed at once. The caller, which gets the length
             # of the path, confirms all other distances on a path that ends at a root.
             if self._nodes[variable].parent == TERMINAL:
                 self._nodes[variable].time = self._now

@@ -58,7 +58,7 @@ def copied(scores, out):
 
 
 cdef class CutKernel(FlowTrees):
-    """Search trees for scores as capacities, with the flow of the last problem."""
+    """Minimum cuts for scores of binary variables; reuses the last problem's flow."""
 
     def _fill(self, unary, pairwise, double big, bint forbids):
         """Set all capacities; return an edge that is not supermodular, or -1.
@@ -98,7 +98,7 @@ cdef class CutKernel(FlowTrees):
         return self._score(labels)
 
     def _change_each(self, labeling, changed, kept, out):
-        """Write the score of the best labeling with each variable's other label.
+        """Write, by variable, the score of the best labeling with its other label.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ cdef class CutKernel(FlowTrees):
 
     @cython.final
     cdef void _save(self, double* kept) noexcept nogil:
-        """Copy capacities and search trees."""
+        """Copy the residual capacities and the search trees to `kept`."""
         cdef Py_ssize_t m = 2 * self._m, n = self._n
         memcpy(kept, self._residual, m * sizeof(double))
         memcpy(kept + m, self._terminal, n * sizeof(double))
@@ -140,7 +140,7 @@ cdef class CutKernel(FlowTrees):
 
     @cython.final
     cdef void _restore(self, const double* kept) noexcept nogil:
-        """Restore capacities and search trees.
+        """Restore the residual capacities and the search trees from `kept`.
 
         The queues of active variables and orphans are empty between two searches.
         `_now` is not restored, so that all restored times are earlier than `_now`.
@@ -162,8 +162,8 @@ cdef class CutKernel(FlowTrees):
         for edge in range(self._m):
             table = self._pairwise + self._step * edge
             if forbids:
-                # a copy, as `_soften` changes entries and the terminal capacities of
-                # both ends
+                # `_soften` gets a copy: it replaces -inf, which `_score` needs in the
+                # table
                 memcpy(soft, table, 4 * sizeof(double))
                 self._soften(soft, self._ends[2 * edge], self._ends[2 * edge + 1])
                 table = soft
@@ -177,8 +177,8 @@ cdef class CutKernel(FlowTrees):
 
         The table is s00, s01, s10, s11. Returns False if the table is not supermodular.
         """
-        # p + q of the header; a + q and b + p, which are divided among arcs and
-        # terminals
+        # In the notation of the head of this file, `both` is p + q, `first` is a + q
+        # and `second` is b + p. The latter are divided among arcs and terminals.
         cdef double both = table[0] + table[3] - table[1] - table[2]
         cdef double first = table[0] - table[2], second = table[0] - table[1]
         cdef double forward, backward, flow
@@ -236,8 +236,8 @@ cdef class CutKernel(FlowTrees):
         for k in range(4):
             if isinf(table[k]):
                 table[k] = -self._big
-        # An entirely forbidden edge: `_score` returns -inf for every labeling, and
-        # large numbers would lose digits.
+        # If all four pairs of labels are forbidden, `_score` returns -inf for every
+        # labeling: the capacities do not matter, and large ones would lose digits.
         if table[0] == table[3] == table[1] == table[2] == -self._big:
             for k in range(4):
                 table[k] = 0.0

@@ -30,7 +30,7 @@ cdef class LabelPairs:
     # pointers into the arrays of `_owned`
     cdef PairLists lists
     cdef object _owned
-    # two places of each pair: in the list of either label
+    # (n_pairs, 2) places of each pair in the lists of its first and its second label
     cdef const int32_t* places
 
     cdef void load(self, const double* pair_scores) noexcept nogil
@@ -42,13 +42,14 @@ cdef class LabelPairs:
 
 cdef class ReducedRoofDual(FlowTrees):
     cdef readonly LabelPairs graph
-    # number of labels in minimum cuts, over all calls
+    # sum of the numbers of core labels in the calls that computed a minimum cut
     cdef readonly long long n_cut
     # sums of a label's scores with labels that are on: of positive scores, and of the
     # absolute values of negative scores
     cdef double* _up
     cdef double* _down
-    # cost b_j of flipping a label alone, and sum of its positive v' with core labels
+    # cost b_j of flipping a label alone, and sum of its positive v', see `CorePair`,
+    # with core labels
     cdef double* _budget
     cdef double* _gains
     # place of each label in the core, or -1, and labels of the core
@@ -86,7 +87,10 @@ cdef class ReducedRoofDual(FlowTrees):
 
 cdef inline int32_t together(int32_t first, int32_t second,
                              double score) noexcept nogil:
-    """Twice the best s of two states: largest if score is positive, otherwise least."""
+    """Twice the best s_e of a pair e, see `_reduced_roof.pyx`, with two given states.
+
+    The best s_e is the largest if the score is positive, otherwise the least.
+    """
     if score > 0.0:
         return first if first < second else second
     return first + second - 2 if first + second > 2 else 0

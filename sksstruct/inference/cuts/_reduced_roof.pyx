@@ -45,10 +45,11 @@ from sksstruct.inference.cuts._flow_arrays import (
     check_finite, check_rows, pair_lists, roof_arrays, start_states,
 )
 
-# Rounds of single flips before the core is formed. The result is right for any z:
-# rounds only make the core smaller.
+# Largest number of rounds of single flips before the core is formed. The result is
+# right for any labeling: rounds only make the core smaller.
 cdef int MOST_ROUNDS = 20
-# Flips of the core tie with no flips unless their relative gain is above this number.
+# Labels of the core flip only if the relative gain of the flips is above this number;
+# smaller gains may be rounding errors.
 cdef double ROUNDING = 1e-13
 # Number of labels up to which all 2^n labelings are enumerated.
 cdef int MOST_LABELS = 20
@@ -96,7 +97,7 @@ cdef class LabelPairs:
         self.add_up()
 
     cdef void add_up(self) noexcept nogil:
-        """Sum the positive and the negative scores of each label."""
+        """Sum the positive and the negative pair scores of each label."""
         cdef PairLists graph = self.lists
         cdef Py_ssize_t label, place
         cdef double attraction, repulsion, score
@@ -189,7 +190,7 @@ cdef class LabelPairs:
 
 
 cdef class ReducedRoofDual(FlowTrees):
-    """Solver for best half-integral points, given scores of labels and of pairs.
+    """Solver of the LP relaxation, by half-integral points, for labels and pairs.
 
     Parameters
     ----------
@@ -333,15 +334,18 @@ cdef class ReducedRoofDual(FlowTrees):
 
     cdef void _find_core(self, const double* unary,
                          const int32_t* states) noexcept nogil:
-        """List as core the labels with b_j below the sum of their positive v'."""
+        """List as core the labels whose flip costs less than their pairs may gain.
+
+        The cost is b_j, the gain the sum of positive v'; see the head of this file.
+        """
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t label
         cdef double most, gain
         self._n_core = 0
         for label in range(graph.n_labels):
             gain = unary[label] + self._up[label] - self._down[label]
-            # v' is the score of the pair if the partner is in the same state, and
-            # otherwise the negative score
+            # v' is the score of the pair if the partner is in the same state, otherwise
+            # minus this score
             if states[label]:
                 most = graph.repulsion[label] - self._down[label] + self._up[label]
             else:
@@ -356,7 +360,7 @@ cdef class ReducedRoofDual(FlowTrees):
                 self._place[label] = -1
 
     cdef int _shrink_core(self, const int32_t* states) except -1 nogil:
-        """Drop labels with b_j of at least the sum of positive v' in the core."""
+        """Drop core labels whose flip costs at least what their core pairs may gain."""
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t k, label, place, partner, n = 0, last = self._n_core
         cdef double most, score
@@ -438,7 +442,7 @@ cdef class ReducedRoofDual(FlowTrees):
                 self._core[n] = self._core[k]
                 n += 1
         self._n_core = n
-        # pairs between these labels, by their new places
+        # keep the pairs between the remaining labels, and set the labels' new places
         for k in range(self._n_core_pairs if n else 0):
             item = &self._core_pairs[k]
             if self._flip[item.first] >= 0 and self._flip[item.second] >= 0:
@@ -500,12 +504,13 @@ cdef class ReducedRoofDual(FlowTrees):
         self._n = 2 * n if doubled else n
         for k in range(self._n + 1):
             self._first[k] = 0
-        # costs of flipping single labels
+        # terminal capacity: minus half of the cost of flipping the label alone
         for k in range(n):
             self._terminal[k] = -0.5 * self._budget[self._core[k]]
         for k in range(self._n_core_pairs):
             item = &self._core_pairs[k]
-            # numbers of arcs, in the entry of the next node: each edge has two arcs
+            # count the arcs of each node in the entry of the next node; each edge has
+            # two arcs
             if doubled or item.score > 0.0:
                 self._first[item.first + 1] += 1
                 self._first[item.second + 1] += 1
@@ -543,7 +548,7 @@ cdef class ReducedRoofDual(FlowTrees):
         self._residual[arc], self._residual[sister] = capacity, 0.0
 
     cdef int _reserve_arcs(self, Py_ssize_t n_arcs) except -1 nogil:
-        """Grow the arrays to at least n_arcs arcs."""
+        """Reserve memory for the residual capacities and ends of n_arcs arcs."""
         if n_arcs >= 2147483647:
             with gil:
                 raise ValueError(

@@ -52,15 +52,17 @@ cdef class CutSearch(BestFirst):
     cdef CutKernel _kernel
     cdef object _owned
     cdef int32_t* _labels
-    # Of each part: residual capacities of arcs and of terminals, and lower bounds on
-    # the cost of changing each variable; and whether each variable is fixed.
+    # For each part: `_capacities` has the residual capacities of arcs and of terminals,
+    # and lower bounds on the cost of changing each variable; `_fixed` tells whether
+    # each variable is fixed.
     cdef Py_ssize_t _n_arcs, _part_size
     cdef double* _capacities
     cdef unsigned char* _fixed
     cdef Py_ssize_t _capacities_allocated, _fixed_capacity
-    # For the search of paths: number of the last search that reached each variable; arc
-    # by which each variable was reached; variables in the order of their discovery. And
-    # the changes of capacities that `_undo` reverts.
+    # For the search of paths: `_seen_in` has the number of the last search that reached
+    # each variable, `_reached_by` the arc by which each variable was reached, `_queue`
+    # the variables in the order in which they were reached. `_changes` has the changes
+    # of capacities that `_undo` reverts.
     cdef Py_ssize_t* _seen_in
     cdef int32_t* _reached_by
     cdef int32_t* _queue
@@ -115,7 +117,8 @@ cdef class CutSearch(BestFirst):
         cdef double* bounds = (
             self._capacities + (part + 1) * self._part_size - self.n_variables)
         cdef double flow, best, limit
-        # larger than the difference of any two labelings: a larger cost means forbidden
+        # The score difference of two allowed labelings is less than `_big` / 2: a
+        # change that costs more leads to a forbidden labeling.
         best = self._kernel._big / 2.0
         for k in range(count):
             least[k] = best
@@ -167,7 +170,8 @@ cdef class CutSearch(BestFirst):
             for arc in range(self._kernel._first[variable],
                              self._kernel._first[variable + 1]):
                 neighbor = self._kernel._arcs[arc].head
-                # the search leads away from the terminal, against the flow
+                # A neighbor is reached over the arc that its flow would use: from the
+                # neighbor for label 0, to the neighbor for label 1.
                 if (self._seen_in[neighbor] != self._round
                         and labels[neighbor] == labels[variable]
                         and residual[arc if labels[variable] else (
@@ -205,7 +209,7 @@ cdef class CutSearch(BestFirst):
         memcpy(labels, self.labeling(part), n * sizeof(int32_t))
         lost = self._flow_of(other, variable, INFINITY)
         self._n_changes = 0
-        # the lower bounds shrink by the cost of the new part's first change
+        # the lower bounds shrink by the cost of the change that leads to the new part
         for k in range(n):
             bounds[k] = max(bounds[k] - lost, 0.0)
         for k in range(self._n_queue):
@@ -213,7 +217,8 @@ cdef class CutSearch(BestFirst):
             bounds[self._queue[k]] = 0.0
         self._fix(part, variable)
         self._fix(other, variable)
-        # the sum of scores, as capacities have big numbers in place of -inf
+        # The score is computed from the scores of labels and pairs, because capacities
+        # have big numbers in place of -inf.
         memcpy(self._labels, labels, n * sizeof(int32_t))
         new.score = self._kernel._score(self._labels)
         new.next_score, new.stale = new.score, True
@@ -250,7 +255,10 @@ cdef class CutSearch(BestFirst):
 
     cdef Py_ssize_t _find_path(self, Py_ssize_t part,
                                Py_ssize_t start) noexcept nogil:
-        """Find a shortest path to a terminal; return its last variable, or -1."""
+        """Find a shortest path from a variable to the terminal of its label.
+
+        Returns the last variable of the path, or -1 if there is no path.
+        """
         cdef const double* residual = self._capacities + part * self._part_size
         cdef const double* terminal = residual + self._n_arcs
         cdef const int32_t* labels = self.labeling(part)
@@ -282,7 +290,7 @@ cdef class CutSearch(BestFirst):
 
     cdef double _bottleneck(self, Py_ssize_t part, Py_ssize_t start, Py_ssize_t end,
                             double most) noexcept nogil:
-        """Least residual capacity on the path that was found, at most `most`."""
+        """Least residual capacity on the path of `_find_path`, at most `most`."""
         cdef const double* residual = self._capacities + part * self._part_size
         cdef bint label = self.labeling(part)[start]
         cdef Py_ssize_t arc, sister
@@ -295,7 +303,7 @@ cdef class CutSearch(BestFirst):
 
     cdef int _push(self, Py_ssize_t part, Py_ssize_t start, Py_ssize_t end,
                    double amount) except -1 nogil:
-        """Send flow along the path that was found."""
+        """Send flow along the path of `_find_path`, and record the changes."""
         cdef bint label = self.labeling(part)[start]
         cdef Py_ssize_t arc, sister
         self._add(part, self._n_arcs + end, -amount if label else amount)
@@ -319,7 +327,7 @@ cdef class CutSearch(BestFirst):
         return 0
 
     cdef void _undo(self, Py_ssize_t part) noexcept nogil:
-        """Restore all changed capacities exactly."""
+        """Restore the recorded old values of all changed capacities of a part."""
         cdef double* numbers = self._capacities + part * self._part_size
         while self._n_changes:
             self._n_changes -= 1
