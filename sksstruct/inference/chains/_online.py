@@ -60,13 +60,14 @@ class OnlineChain:
         return self._kernel.n_pending
 
     def reset(self):
-        """Forget the chain; the next position is the first of another one."""
-        # rows of the last position; see `row` of the kernels
+        """Discard all positions; the next position is the first of another chain."""
+        # four rows by label of the last position; see the parameter `row` of the
+        # kernels
         self._row = np.zeros((4, self._ahead.shape[1]))
         self._set_rings(self._empty_rows(), _ROOM, (False, -1))
 
     def _set_rings(self, rows, room, known):
-        """Allocate buffers for `room` positions, whose first rows are `rows`.
+        """Allocate buffers for `room` positions, and copy `rows` to their beginnings.
 
         `known` holds the attributes `begun` and `given` of the kernel.
         """
@@ -80,7 +81,7 @@ class OnlineChain:
         self._kernel.begun, self._kernel.given = known
 
     def push(self, unary):
-        """Add positions, and return the results that become final.
+        """Add positions, and return the labels or marginals that become final.
 
         Parameters
         ----------

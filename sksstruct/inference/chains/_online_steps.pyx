@@ -92,7 +92,7 @@ cdef class OnlineKernel:
     cdef bint _step(self, const double[:, ::1] unary, Py_ssize_t t) noexcept nogil:
         return False
 
-    # Write final results from index `count` on, and return their number.
+    # Write the results that are final to index `count` on; return their number.
     cdef Py_ssize_t _give(self, Py_ssize_t count) noexcept nogil:
         return 0
 

@@ -46,7 +46,7 @@ cdef struct Walk:
 @cython.final
 cdef class IndicatorTable:
     cdef readonly Py_ssize_t n_rows, n_columns, n_stored
-    cdef public int64_t visited          # number of entries read
+    cdef public int64_t visited          # number of entries that searches have read
     cdef double* _value
     cdef const int32_t* _ends  # row and column of each entry; memory of `_pairs`
     # index of each entry in its three heaps: of its row, its column and the table
@@ -54,7 +54,7 @@ cdef class IndicatorTable:
     cdef PairIndex _pairs                # hash table from (row, column) to entry
     cdef Py_ssize_t _capacity
     cdef Heap* _heaps  # heaps of entries: one per row, one per column, one of the table
-    cdef int32_t* _frontier  # frontier of a walk; only one walk runs at a time
+    cdef int32_t* _frontier  # items of `Walk.frontier`; only one walk runs at a time
     # (n_columns,) message to each column, or 0; in `scan`, plus the scores of one row
     cdef double* _sums
 

@@ -118,7 +118,7 @@ cdef class IndicatorTable:
 
     def __dealloc__(self):
         cdef Py_ssize_t k
-        # __cinit__ may have failed
+        # `_heaps` is NULL if `__cinit__` has failed
         if self._heaps != NULL:
             for k in range(self.n_rows + self.n_columns + 1):
                 free(self._heaps[k].items)
@@ -325,8 +325,8 @@ cdef class IndicatorTable:
             entry = self._next(&walk, floor)
             if entry < 0:
                 return -1
-            # In the heap of a row, only the column must have no message; in the heap of
-            # a column, only the row; in the heap of the table, both labels.
+            # Labels that must have no message: the column, in the heap of a row; the
+            # row, in the heap of a column; row and column, in the heap of the table.
             if kind != ROWS and is_in(&query.rows, self._ends[2 * entry]):
                 continue
             if kind != COLUMNS and is_in(&query.columns, self._ends[2 * entry + 1]):
@@ -406,7 +406,8 @@ cdef class IndicatorTable:
         cdef Py_ssize_t entry, k
         cdef int32_t column = 0
         self.visited += 1
-        # stored entries, as long as the largest message could make one the best
+        # visit stored entries in descending order, as long as the largest message to a
+        # column could make one of them the best
         while True:
             entry = self._next(&walk, best.value - message - largest)
             if entry < 0:
@@ -416,9 +417,10 @@ cdef class IndicatorTable:
             candidate = message + self._value[entry] + self._sums[column]
             if candidate > best.value:
                 set_best(best, candidate, row, column)
-        # Entries that are not stored, which score zero: first in the columns with
-        # messages, then in one column without a message. Values are compared before
-        # `find` is called, because the search of the hash table takes longer.
+        # Then visit entries that are not stored, which score zero: first those in
+        # columns with messages, then one in a column without a message. Values are
+        # compared before `find` is called, because the search of the hash table takes
+        # longer.
         for k in range(columns.n if message + largest > best.value else 0):
             candidate = message + columns.messages[k]
             if candidate > best.value:
@@ -513,7 +515,7 @@ cdef class IndicatorTable:
 
     cdef void _scan_row(self, Py_ssize_t row, double message,
                         Best* best) noexcept nogil:
-        """Set best to the largest entry of a row, if that entry exceeds best."""
+        """Set best to the row's entry of largest value, if this value exceeds best."""
         cdef Heap* heap = heap_of(self, ROWS, row)
         cdef Py_ssize_t k, column
         cdef double highest

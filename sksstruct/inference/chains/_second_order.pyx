@@ -333,7 +333,7 @@ cdef class SecondOrder:
             if not self._reached[last * n + b]:
                 continue
             for c in range(n):
-                # most pairs score less than the last entry of a full queue
+                # if the queue is full, most pairs score less than its last suffix
                 if self._n_queued == self._queue_limit and (
                         best[b * self._ld + c] < self._queue[
                             self._n_queued - 1].score):

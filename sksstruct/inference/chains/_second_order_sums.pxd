@@ -11,7 +11,7 @@ cdef class TripleTable:
     cdef readonly LabelTriples triples
     cdef object _arrays
     cdef double* weights            # (n_weights,) weights of triples times a factor
-    cdef double* _powers  # (n_weights,) exponentials of `weights`, up to a factor
+    cdef double* _powers            # (n_weights,) exp(`weights` - largest weight)
     cdef double* ahead  # (n_rows, ld) exp(`weights`), by rows of `LabelTriples`
     # the smallest and the largest of zero and all `weights`
     cdef double low, high
@@ -29,11 +29,13 @@ cdef class SecondOrderSums:
     cdef TripleTable table
     cdef double* _u  # (max_size, ld) exp(theta), relative to each row's largest
     cdef double* _scales            # (max_size,) factors by which prefixes are scaled
-    cdef double* _prefix            # (max_size, n, ld) alpha_t(b, c), scaled or log
-    cdef double* _suffix  # (n, ld) beta_t(b, c); in log space, marginals of pairs
+    # (max_size, n, ld) weights of prefixes alpha_t(b, c), scaled, or their logarithms
+    cdef double* _prefix
+    # (n, ld) weights of suffixes beta_t(b, c); in log space, marginals of pairs
+    cdef double* _suffix
     cdef double* _pairs             # (n, ld) marginals of pairs at t - 1 and t
-    cdef double* _row               # (ld,)
-    cdef double* _zeros             # (ld,)
+    cdef double* _row               # (ld,) scratch
+    cdef double* _zeros             # (ld,) constant zeros
     # (n + 1,) for one b: weights of prefixes, one per row, from `LabelTriples.gather`
     cdef double* _values
     cdef double* _shares            # (n + 1,) for one b: beta(a, b), one per row

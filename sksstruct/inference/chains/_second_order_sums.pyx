@@ -64,8 +64,8 @@ cdef class TripleTable:
             self.weights[k] = factor * weights[k]
             self.low = min(self.low, self.weights[k])
             self.high = max(self.high, self.weights[k])
-        # max-product needs no exponentials, and weights that differ by more are summed
-        # in log space, which reads `weights`
+        # max-product needs no exponentials, and neither do sums in log space, which
+        # replace these sums if weights differ by more than the bound
         if exponentials and self.high - self.low < 600.0:
             # `sks_exp_row` exponentiates many weights at once, relative to the largest
             scale = exp(sks_exp_row(
@@ -253,7 +253,7 @@ cdef class SecondOrderSums:
             self._suffix[before[k] * ld + b] = self._shares[min(k, last)]
 
     cdef void _add_triples(self) noexcept nogil:
-        """Add the collected means of triples, times their exponentials."""
+        """Add to `_triples` the means that `_step_back` collected, times `ahead`."""
         cdef Py_ssize_t k, place
         if self._triples == NULL:
             return

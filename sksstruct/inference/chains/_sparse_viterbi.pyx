@@ -131,7 +131,7 @@ cdef class SparseTransitions:
                 self._append(k, scores[k])
         for label in range(self.n_labels):
             row = &self._rows[label]
-            if row.n_positive > 1:  # a row without pairs has no memory
+            if row.n_positive > 1:  # `items` is NULL in a row without pairs
                 qsort(row.items, row.n_positive, sizeof(PairScore), descending)
             for k in range(row.n_positive):
                 self._index_in_row[row.items[k].pair] = <int32_t> k
@@ -160,7 +160,7 @@ cdef class SparseTransitions:
 
     cdef void _put(self, PairRow* row, Py_ssize_t place,
                    PairScore item) noexcept nogil:
-        """Write a pair to an index of its row."""
+        """Write a pair and its score to a given index of the pair's row."""
         row.items[place] = item
         self._index_in_row[item.pair] = <int32_t> place
 

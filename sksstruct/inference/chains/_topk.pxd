@@ -27,7 +27,7 @@ cdef class TopK:
     cdef int32_t* _slot             # slot of each node whose list was begun, or -1
     # previous label in the best prefix that ends in each node; -1: not yet computed
     cdef int32_t* _best
-    cdef int32_t* _path             # by position: labels that `_go_back` has passed
+    cdef int32_t* _path             # (size + 1,) labels on the path of `_go_back`
     # The list of a node has the prefixes found so far that end in the node. Once the
     # list is begun, the node has a slot: an index in the arrays below. They are
     # separate arrays, as `_read` needs `_list_first` only.

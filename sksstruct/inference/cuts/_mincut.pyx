@@ -162,8 +162,8 @@ cdef class CutKernel(FlowTrees):
         for edge in range(self._m):
             table = self._pairwise + self._step * edge
             if forbids:
-                # `_soften` gets a copy: it replaces -inf, which `_score` needs in the
-                # table
+                # `_soften` replaces -inf in a copy of the table, because `_score` needs
+                # the -inf
                 memcpy(soft, table, 4 * sizeof(double))
                 self._soften(soft, self._ends[2 * edge], self._ends[2 * edge + 1])
                 table = soft
@@ -178,7 +178,8 @@ cdef class CutKernel(FlowTrees):
         The table is s00, s01, s10, s11. Returns False if the table is not supermodular.
         """
         # In the notation of the head of this file, `both` is p + q, `first` is a + q
-        # and `second` is b + p. The latter are divided among arcs and terminals.
+        # and `second` is b + p. `first` and `second` are divided among arcs and
+        # terminals.
         cdef double both = table[0] + table[3] - table[1] - table[2]
         cdef double first = table[0] - table[2], second = table[0] - table[1]
         cdef double forward, backward, flow

@@ -148,7 +148,7 @@ cdef class LabelPairs:
                 f"most are {MOST_LABELS} labels")
         unary = check_finite("unary", unary, (self.n_labels,))
         pairwise = check_finite("pairwise", pairwise, (self.n_pairs,))
-        # `fields` is scratch; states of labels that are off are zero
+        # arrays of n_labels entries: scratch of `enumerate`, and states 0 and 2
         fields, y = 0.0 * unary, (0.0 * unary).astype("i4")
         cdef const double* scores = const_doubles(unary)
         cdef const double* pair_scores = const_doubles(pairwise)
@@ -190,7 +190,7 @@ cdef class LabelPairs:
 
 
 cdef class ReducedRoofDual(FlowTrees):
-    """Solver of the LP relaxation, by half-integral points, for labels and pairs.
+    """Solver that finds a best half-integral point of the LP relaxation.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ cdef class ReducedRoofDual(FlowTrees):
         return out
 
     cdef double value(self, const double* unary, const int32_t* states) noexcept nogil:
-        """Score of the point with these states."""
+        """Score of a half-integral point, given as states 0, 1 (one half) and 2."""
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t label, place, partner
         cdef double total = 0.0
@@ -518,7 +518,8 @@ cdef class ReducedRoofDual(FlowTrees):
                 self._first[n + item.first + 1] += 1
                 self._first[n + item.second + 1] += 1
             if item.score > 0.0:
-                # v x_j x_k = v x_j - v x_j (1 - x_k)
+                # v x_j x_k = v x_j - v x_j (1 - x_k): terminal capacity at j, and an
+                # arc from j to k
                 self._terminal[item.first] += 0.5 * item.score
         for k in range(self._n):
             self._first[k + 1] += self._first[k]

@@ -276,8 +276,8 @@ cdef class CutSearch(BestFirst):
             for arc in range(self._kernel._first[variable],
                              self._kernel._first[variable + 1]):
                 neighbor = self._kernel._arcs[arc].head
-                # residual arcs toward the sink for label 0, away from the source for
-                # label 1
+                # For label 0, flow to the sink uses the arc to the neighbor; for label
+                # 1, flow from the source uses the arc from the neighbor.
                 if self._seen_in[neighbor] == self._round or labels[neighbor] != label:
                     continue
                 if residual[self._kernel._arcs[arc].sister if label else arc] <= 0.0:

@@ -77,7 +77,7 @@ cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
         if stop > 1:
             row[label] = ends.begun[label] + ends.inside[label] + segments.nodes[
                 role_at(segments, END, stop - 1) + label]
-            # this position is inside all first segments with later stops
+            # position stop - 1 is inside all first segments with later stops
             ends.inside[label] += segments.nodes[
                 role_at(segments, INSIDE, stop - 1) + label]
         row[label] += length_score(segments, 0, stop, label)
@@ -120,7 +120,7 @@ cdef void stop_last(const Segments* segments, const Prefixes* prefixes, double* 
             scores[label] = prefixes.single[start * ld + label]
             if start < size - 1:
                 scores[label] = prefixes.opened[start * ld + label] + row[label]
-                # this position is inside all last segments with earlier starts
+                # position `start` is inside all last segments with earlier starts
                 row[label] += segments.nodes[role_at(segments, INSIDE, start) + label]
             scores[label] += length_score(segments, start, stop, label)
     if segments.spans != NULL:
@@ -140,7 +140,7 @@ cdef Py_ssize_t last_start(const Segments* segments, Py_ssize_t label,
                            const Boundaries* ends) noexcept nogil:
     """Return the start of the shortest of the best last segments of a label."""
     cdef Py_ssize_t start = 0
-    # a share of zero: a shorter segment scores at least as much
+    # a share of zero means that a shorter segment scores at least as much
     while start < segments.size - 1 and ends.last[start * segments.ld + label] == 0.0:
         start += 1
     return start

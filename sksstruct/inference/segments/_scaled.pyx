@@ -119,7 +119,7 @@ cdef bint load_cells(const Segments* segments, double** memory,
 
 cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
                         Cells* cells) noexcept nogil:
-    """Compute the weights of a label's lengths; return False if scores differ much."""
+    """Compute weights of a label's lengths; return False if scores differ too much."""
     cdef Py_ssize_t most = segments.max_length, k, first = -1, last = -1
     cdef const double* scores = segments.lengths + label
     cdef double* ahead = cells.lengths + label * most
@@ -181,7 +181,7 @@ cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t fi
     cdef double* starts = cells.starts + label * segments.size
     for s in range(first - 2, low - 1, -1):
         starts[s] = prefixes.opened[s * ld + label] + inside
-        # -inf for all earlier starts if this position may not be inside
+        # this sum is -inf for all earlier starts if position s may not be inside
         inside += inside_at(segments, s, label, cells)
     inside = 0.0
     for s in range(first - 1, last + 1):
@@ -343,7 +343,7 @@ cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* 
             begin_block(segments, stop, label, alone[label], prefixes, cells)
         find_base(segments, stop, label, alone[label], prefixes, cells)
     if stop > 1:
-        # exponentials of all labels in one call
+        # one vectorized call exponentiates the terms of all labels
         sks_series_exp(n, 0.0, cells.new_terms)
         sks_series_exp(n, 0.0, cells.new_terms + ld)
         for label in range(n):
@@ -359,7 +359,7 @@ cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* 
 
 cdef void start_backward(const Segments* segments, double weight,
                          Cells* cells) noexcept nogil:
-    """Set the state of all labels for the last stop; `weight` multiplies all means."""
+    """Initialize the backward pass of all labels; `weight` multiplies all means."""
     cdef Py_ssize_t label, t
     cells.weight = weight
     for label in range(segments.n_labels):
@@ -464,7 +464,7 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
     cdef double longer = share * cells.longer[cell], alone = share * cells.alone[cell]
     cells.shares[label * given.size + s] = share if longer != 0.0 else 0.0
     opened[cell] += share_start(scaled, s, stop + 1, label, means, cells)
-    # segments that stop later and start earlier contain this position
+    # position s is inside the segments that start before s and stop after `stop`
     inside = cells.inside[label] - opened[cell]
     # rounding may yield a wrong sign, or a positive number at a forbidden position
     if inside * cells.weight < 0.0 or inside_at(scaled, s, label, cells) == -INFINITY:

@@ -25,9 +25,9 @@ cdef struct SegmentSums:
     EdgeTable transitions
     double* pairs       # (n_labels, ld) means of transitions without the factor `ahead`
     double* table  # four columns, with a row for each length or for each previous label
-    Cells cells         # sums over lengths
-    Boundaries boundaries   # first and last segments
-    Tails tails         # segments beyond the table of lengths
+    Cells cells             # workspace of sums over lengths
+    Boundaries boundaries   # workspace of first and last segments
+    Tails tails             # workspace of segments beyond the table of lengths
     # whether sums over transitions and over lengths are computed in log space
     bint logs, log_lengths
 

@@ -170,7 +170,7 @@ cdef void exponentiate(Py_ssize_t n_rows, double* table,
     for row in range(n_rows):
         for j in range(4):
             table[4 * row + j] -= columns.high[j]
-    # `sks_exp_row` sees the whole table as one row, whose maximum is zero
+    # `sks_exp_row` reads the whole table as one row, whose maximum is zero
     sks_exp_row(4 * n_rows, 4 * (n_rows + n_rows % 2), table, table, &entry)
     for row in range(n_rows):
         for j in range(4):

@@ -25,7 +25,7 @@ def leaders(n):
 
 
 def list_children(parents, root):
-    """Return the start of each variable's list of children, and all lists in a row."""
+    """Return the start of each variable's list of children, and the joined lists."""
     parents = parents[:root]
     first = starts_of(np.bincount(parents, minlength=root + 1))
     return first, np.argsort(parents, kind="stable").astype(np.intp)

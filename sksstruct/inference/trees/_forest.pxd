@@ -5,7 +5,7 @@ from sksstruct.inference.trees._tree cimport Tree
 
 
 cdef struct Sweep:
-    # State of the two passes; `Forest._row` finds the row of a variable.
+    # Messages and beliefs of the two passes; `Forest._row` finds the row of a variable.
     bint sums               # whether messages are log-sum-exp, or else maxima
     double* up              # rows: own scores plus the messages of children
     double* belief  # rows: own scores plus the parent's message; at last, all messages

@@ -141,7 +141,7 @@ cdef class Forest(Tree):
     # ---- marginals ----
 
     def two_passes(self, bint sums):
-        """Compute beliefs of all variables, scores of pairs, and the root's value.
+        """Compute beliefs, scores of pairs, and the log-partition or best score.
 
         Parameters
         ----------
@@ -154,7 +154,8 @@ cdef class Forest(Tree):
         beliefs : ndarray
             Padded and flat; see `split`.
         pairs : list
-            One table for each edge, in its direction; None without sums.
+            One table for each edge, from its first variable to its second. Without
+            sums, None for each edge.
         value : float
             Log-partition function, or best score.
         """

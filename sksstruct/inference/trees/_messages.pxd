@@ -11,7 +11,7 @@ from libc.math cimport INFINITY
 
 
 cdef inline Py_ssize_t best_state(Py_ssize_t n, const double* row) noexcept nogil:
-    """The lowest of the n states of largest score."""
+    """The lowest state of largest score among n states."""
     cdef Py_ssize_t state, best = 0
     cdef double highest = row[0]
     # strict comparison: the lowest state wins ties
@@ -25,14 +25,14 @@ cdef inline Py_ssize_t best_state(Py_ssize_t n, const double* row) noexcept nogi
 cdef inline Py_ssize_t best_state_given(
     Py_ssize_t n, const double* row, const double* pair_scores, Py_ssize_t stride
 ) noexcept nogil:
-    """The lowest of the n best states given the state of the parent.
+    """The lowest best state among n states, given the state of the parent.
 
     pair_scores[stride * a] scores state a with the parent's state: a column of a table
     from child to parent (stride ld), or a row of one from parent to child (stride 1).
     """
     cdef Py_ssize_t state, best = 0
     cdef double score, highest = row[0] + pair_scores[0]
-    # strict comparison: ties as in `viterbi` and `max_product`
+    # strict comparison: the lowest state wins ties, as in `viterbi` and `max_product`
     for state in range(1, n):
         score = row[state] + pair_scores[stride * state]
         if score > highest:
@@ -44,7 +44,10 @@ cdef inline Py_ssize_t best_state_given(
 cdef inline Py_ssize_t best_state_given_potts(
     Py_ssize_t n, const double* row, double agreement, Py_ssize_t state_of_parent
 ) noexcept nogil:
-    """The lowest of the n best states, with agreement added to the parent's state."""
+    """The lowest best state, with `agreement` added to the score of one state.
+
+    This state is the state of the parent.
+    """
     cdef Py_ssize_t state, best = 0
     cdef double score, highest = -INFINITY
     for state in range(n):
@@ -83,8 +86,9 @@ cdef inline void add_potts_message(Py_ssize_t n, const double* row, double agree
             second, highest, best = highest, row[state], state
         elif row[state] > second:
             second = row[state]
-    # A state of the parent receives the larger of the same state with agreement and the
-    # best other state: the best of all, or, for the best state itself, the second best.
+    # The message to a state of the parent is the larger of two scores: that of the same
+    # state of the child plus agreement, and that of the best other state, which is the
+    # second best state if the same state is the best one.
     for state in range(n):
         score = row[state] + agreement
         best_other = second if state == best else highest

@@ -139,7 +139,7 @@ cdef inline bint weigh(const Sums* sums, const double* x, double low_x, const do
     if low_x * low_y < TINY:
         return False
     mass[0] = sks_weigh(ld, x, y, out)
-    # zero is not underflow: all labels are forbidden
+    # a sum of zero is no underflow: all labels are forbidden
     if mass[0] == 0.0:
         return True
     low[0] = sks_rescale(ld, 1.0 / mass[0], out)

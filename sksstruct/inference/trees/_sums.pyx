@@ -147,7 +147,7 @@ cdef void send(Sums* sums, const double* row, bint forward, double* out) noexcep
     sks_scores_f64(forest.n_labels, NULL, weights, 1.0,
                    sums.table.ahead if forward else sums.table.back, forest.ld,
                    sums.rows, out)
-    # a row of -inf has weights of zero, whose logarithms are -inf, which is right
+    # in a row of -inf all weights are zero: their logarithms make the message -inf
     if high == -INFINITY:
         high = 0.0
     high += sums.table.shift

@@ -66,7 +66,7 @@ cdef void no_pairs(const Link* link, Py_ssize_t state_of_parent, Py_ssize_t firs
 
 
 cdef Py_ssize_t first_best(Py_ssize_t n, const double* row) noexcept nogil:
-    """Return the lowest of the n states of largest score."""
+    """Return the lowest state of largest score among n states."""
     # vector instructions are faster in long rows only
     return best_state(n, row) if n < 32 else sks_first(n, row, sks_max(n, row))
 
@@ -245,7 +245,8 @@ cdef class SubtreeLists:
         cdef Arrays lists
         cdef Heap heap
         cdef HeapOrder order
-        # rows, and entries of the message, are at most one more than sums
+        # the numbers of rows and of entries of the message exceed that of sums by one
+        # at most
         if slot.n_sums == slot.capacity:
             self._grow(place, slot)
         lists = self._arrays(place, slot)
@@ -332,7 +333,7 @@ cdef class SubtreeLists:
         cdef Slot* slot
         cdef Arrays lists
         self._label[0], self._rank[1] = 0, <int32_t> rank
-        # parents before their children, and siblings in their order
+        # parents are labeled before their children, and siblings in their order
         for place in range(1, self.n_variables + 1):
             link += 1
             state, rank = self._label[link.parent], self._rank[place]

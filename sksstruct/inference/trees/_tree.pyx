@@ -39,7 +39,7 @@ cdef class Tree:
         self.n_variables = self.root = n
         self.edges = check_edges(edges, n)
         self._ends, self._n_edges = const_intps(self.edges), len(self.edges)
-        # a forest has fewer edges than variables: more edges close a cycle
+        # a forest has fewer edges than variables: n or more edges close a cycle
         if self._n_edges >= n:
             self._refuse_cycles()
         rows, self._arrays = tree_arrays(n)
@@ -70,7 +70,7 @@ cdef class Tree:
 
     @cython.final
     cdef Py_ssize_t _find_cycle(self, Py_ssize_t* leader) noexcept nogil:
-        """Find the first edge that closes a cycle; the graph has a cycle."""
+        """Find the first edge that closes a cycle; the graph must have a cycle."""
         cdef Py_ssize_t edge, left, right
         for edge in range(self._n_edges):
             left = leader_of(leader, self._ends[2 * edge])
