@@ -48,7 +48,7 @@ cdef class IndicatorTable:
     cdef readonly Py_ssize_t n_rows, n_columns, n_stored
     cdef public int64_t visited          # number of entries that searches have read
     cdef double* _value
-    cdef const int32_t* _ends  # row and column of each entry; memory of `_pairs`
+    cdef const int32_t* _ends  # row and column of each entry, in memory of `_pairs`
     # index of each entry in its three heaps: of its row, its column and the table
     cdef int32_t* _place
     cdef PairIndex _pairs                # hash table from (row, column) to entry

@@ -199,7 +199,8 @@ cdef class SparseTransitions:
     cdef double score(self, Py_ssize_t before, Py_ssize_t label) noexcept nogil:
         """Return v[before, label], which is zero for a pair that is not stored."""
         cdef Py_ssize_t pair = self.pairs.find(before, label)
-        # the index is shared, and may have pairs that this table does not store
+        # several tables may share `pairs`, which then may have pairs that this table
+        # does not store
         if pair < 0 or pair >= self._n_indices or self._index_in_row[pair] < 0:
             return 0.0
         return self._rows[before].items[self._index_in_row[pair]].value

@@ -174,7 +174,8 @@ cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
                          double* log_partition) noexcept nogil:
     """Set alpha, each row scaled to sum to one, and the log-partition.
 
-    Returns False if a nonzero entry of alpha is below the limit.
+    Returns False if a nonzero entry of alpha is below the limit, or if the sum of a row
+    before scaling is below TINY.
     """
     cdef double* zeros = ws.rows
     cdef double* message = ws.rows + chain.ld

@@ -1,6 +1,7 @@
 from libc.stdint cimport int8_t, int32_t
 
-# Values of `parent` that are not the number of an arc; and values of `side`.
+# FREE, TERMINAL and ORPHAN are the values of `FlowNode.parent` that are not the number
+# of an arc. SOURCE and SINK are the values of `FlowNode.side`.
 cdef enum:
     FREE = -1
     TERMINAL = -2
@@ -11,9 +12,10 @@ cdef enum:
 # Members that the search reads together are adjacent in memory: reading a variable or
 # an arc takes one cache line.
 cdef struct FlowNode:
-    # Arc to the parent (or FREE, TERMINAL, ORPHAN); value of `_now` at which the
-    # distance was confirmed, and distance to the terminal in steps; tree; whether the
-    # variable is queued for growth.
+    # `parent`: arc to the parent, or FREE, TERMINAL or ORPHAN. `distance`: number of
+    # arcs on the path to the terminal. `time`: value of `_now` at which the distance
+    # was confirmed. `side`: tree of the variable. `is_active`: whether the variable is
+    # queued for growth.
     int32_t parent, time, distance
     int8_t side, is_active
 
@@ -36,8 +38,9 @@ cdef class FlowTrees:
     cdef int32_t* _first
     cdef int32_t* _arc_of
     cdef FlowArc* _arcs
-    # Residual capacity of each arc; residual capacity of each variable, from the source
-    # if positive, to the sink if negative; initial flow of the next problem, by edge.
+    # `_residual`: residual capacity of each arc. `_terminal`: residual capacity between
+    # each variable and the terminals, from the source if positive, to the sink if
+    # negative. `_flow`: initial flow of the next problem, by edge.
     cdef double* _residual
     cdef double* _terminal
     cdef double* _flow

@@ -18,8 +18,8 @@ cdef struct PairLists:
     const int32_t* partner
     const int32_t* partner_pair
     double* score
-    # sums of each label's positive scores, and of the absolute values of its negative
-    # scores
+    # sums of the positive pair scores of each label, and of the absolute values of its
+    # negative pair scores
     double* attraction
     double* repulsion
 

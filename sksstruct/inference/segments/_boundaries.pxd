@@ -5,9 +5,11 @@ cdef struct Boundaries:
     bint any            # whether boundary scores are given
     bint best           # whether scores are maxima, or else logarithms of sums
     # rows (size, ld)
-    # first segment that stops after t: its score if `best`, else its share of `closed`
+    # first segment that stops after t: its score if `best`, else its share of the
+    # scores into which `stop_first` merges its score
     double* first
-    # last segment that starts at t: its share of `closed` at the last stop
+    # last segment that starts at t: its share among the last segments that start at t
+    # or later; 0 or 1 if `best`
     double* last
     # rows (ld,)
     double* begun       # score of position 0 in a segment of two positions or more

@@ -9,7 +9,7 @@ The best prefix whose last segment has label b and stops at e is
     opened_s(b) = begin[s, b] + max_a closed_s(a) + transitions[a, b]
 
 (Sarawagi and Cohen, 2004, Equation 3). The maximum over previous labels is computed
-once per start. The gain of a segment is its score without the node of the first
+once per start. The gain of a segment is its score without the score of the first
 position and without the transition. Time is O(T (L + K) K) and memory O(T K) for
 lengths up to L.
 
@@ -62,9 +62,10 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
                            double* gains) noexcept nogil:
     """Compute the gains of segments that stop at a position, for four labels.
 
-    The labels begin at `label`. Row length - 1 of gains, (4,), has the score of a
-    segment without the transition to it and the node of its first position. Returns the
-    number of rows: the largest length that the table allows for any of the four labels.
+    The labels begin at `label`. The gain of a segment is its score without the score of
+    its first position and without the transition to it; row length - 1 of gains has the
+    gains of the four labels. Returns the number of rows: the largest length that the
+    table allows for any of the four labels.
     """
     cdef Py_ssize_t longest = longest_of(segments, stop, label), length, j
     cdef Py_ssize_t ld = segments.ld
@@ -119,10 +120,10 @@ cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t 
 
 cdef void open_segments(const Segments* segments, Py_ssize_t start, const double* entry,
                         const Prefixes* prefixes) noexcept nogil:
-    """Write `single` and `opened` of a start: entry plus the node of the start.
+    """Write `single` and `opened` of a start, by label: entry plus score of the start.
 
     entry has the scores of prefixes before the start, with the transition to each
-    label.
+    label. The start has the role SINGLE or BEGIN.
     """
     cdef const double* single = segments.nodes + role_at(segments, SINGLE, start)
     cdef const double* begin = segments.nodes + role_at(segments, BEGIN, start)

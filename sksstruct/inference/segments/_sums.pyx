@@ -261,7 +261,7 @@ cdef void close_stop(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
 
 
 cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
-    """Sum over all prefixes; return False if sums over labels could underflow."""
+    """Write sums over prefixes; return False if sums over labels could underflow."""
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t stop
     cdef const double* entry = segments.first

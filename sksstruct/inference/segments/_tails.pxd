@@ -8,7 +8,9 @@ cdef struct Tails:
     # rows (size, ld), by position t and label
     double* scores      # scores of the tails at t: log-sum-exp or maximum over starts
     double* older       # share of `scores` that is due to the tails at t - 1
-    double* stopping    # share of tails in the segments that stop after t
+    # share of the segments with a tail that stop after t, in the scores into which
+    # `stop_tails` merges their scores
+    double* stopping
     # sums of inside scores from t to the end of the block of t; blocks have
     # max_length - 1 positions
     double* rest

@@ -29,9 +29,9 @@ cdef Py_ssize_t MANY = 16
 
 
 cdef struct Prefix:
-    # A prefix in a list, and the prefix that it extends: `source` is the number of a
-    # source of the merge, in most lists the length of the last segment less one, or the
-    # previous label; `rank` is the rank in the source's list.
+    # A prefix in a list that `merge` has written. The prefix extends the prefix of rank
+    # `rank` in the list of source number `source`. In most lists this number is the
+    # length of the last segment less one, or the previous label.
     double score
     int32_t source, rank
 

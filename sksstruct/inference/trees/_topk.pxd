@@ -31,15 +31,18 @@ cdef struct Link:
 
 
 cdef struct Slot:
-    # For a place and a state of its parent: the sums and the entries of the message
-    # that were found so far. Their arrays, see `Arrays`, are in the pool.
+    # For a variable, by its place, and a state of its parent: the entries of the
+    # message that were found so far, and the sums. A sum is an entry of the message
+    # plus an entry of the parent's list without this child. Their arrays, see `Arrays`,
+    # are in the pool.
     Py_ssize_t first, first_head
     int32_t capacity, n_sums, n_messages, n_rows
     bint no_more_sums, no_more_messages
 
 
 cdef struct Arrays:
-    # of each sum, in descending order: score, row and column
+    # of each sum, in descending order: its score; its entry of the parent's list (row),
+    # and its entry of the message (column)
     double* total
     int32_t* row
     int32_t* column

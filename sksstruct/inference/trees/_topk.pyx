@@ -100,7 +100,7 @@ cdef class SubtreeLists:
         return 0
 
     cdef int _number_keys(self) except -1 nogil:
-        """Find first children, and number the pairs of a place and a parent's state."""
+        """Find first children, and number the pairs of variable and parent's state."""
         cdef Py_ssize_t place, n_keys = 0
         cdef Link* parent
         self.links[0].n_states, self.links[0].child = 1, 0
@@ -156,16 +156,16 @@ cdef class SubtreeLists:
         return 0
 
     cdef Slot* _slot(self, Py_ssize_t place, Py_ssize_t state) noexcept nogil:
-        """The slot of a place and a state of its parent; the slot must exist."""
+        """The existing slot of a variable, by its place, and its parent's state."""
         return self._slots + self._slot_of[self.links[place].first_key + state]
 
     cdef bint _has_sibling(self, Py_ssize_t place) noexcept nogil:
-        """Whether the next place has the same parent."""
+        """Whether the variable at the next place has the same parent."""
         return (place < self.n_variables
                 and self.links[place + 1].parent == self.links[place].parent)
 
     cdef int _begin_lists(self, Py_ssize_t place, Py_ssize_t state) except -1 nogil:
-        """Begin the lists of a place and a state of its parent with the best sum."""
+        """Begin the lists of a variable and its parent's state with the best sum."""
         cdef Link* link = self.links + place
         cdef Py_ssize_t n = link.n_states, best
         cdef Slot slot
@@ -211,7 +211,7 @@ cdef class SubtreeLists:
 
     cdef Py_ssize_t _request_operands(self, Py_ssize_t place,
                                       Py_ssize_t n_places) except -1 nogil:
-        """Request the sums that a place's next sum needs; return the new n_places."""
+        """Request the sums that a variable's next sum needs; return new n_places."""
         cdef Py_ssize_t state = self._state[place], child = self.links[place].child
         cdef Slot* slot = self._slot(place, state)
         cdef Arrays lists = self._arrays(place, slot)
@@ -227,7 +227,7 @@ cdef class SubtreeLists:
 
     cdef Py_ssize_t _request(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
                              Py_ssize_t n_places) except -1 nogil:
-        """Request a place's sum of a rank, unless it is known or known not to exist."""
+        """Request the sum of a rank, unless it is known or is known not to exist."""
         cdef Slot* slot
         if self._slot_of[self.links[place].first_key + state] < 0:
             self._begin_lists(place, state)
@@ -238,7 +238,10 @@ cdef class SubtreeLists:
         return n_places + 1
 
     cdef int _extend(self, Py_ssize_t place) except -1 nogil:
-        """Find the next sum of a place; all sums that it needs are known."""
+        """Find the next sum of the variable at a place: list entry plus message entry.
+
+        All sums that the next sum needs are known.
+        """
         cdef Py_ssize_t state = self._state[place], row, column
         cdef Slot* slot = self._slot(place, state)
         cdef Slot* before
@@ -286,7 +289,7 @@ cdef class SubtreeLists:
 
     cdef void _extend_message(self, Py_ssize_t place, Slot* slot,
                               Arrays* lists) noexcept nogil:
-        """Find the next entry of the message of a place, given its parent's state."""
+        """Find the next entry of the message of the variable at a place."""
         cdef Link* link = self.links + place
         cdef Py_ssize_t state = lists.state[slot.n_messages - 1]
         cdef int32_t rank = lists.rank[slot.n_messages - 1] + 1
