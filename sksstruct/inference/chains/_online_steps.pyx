@@ -163,8 +163,8 @@ cdef class ViterbiKernel(OnlineKernel):
                 if linked:
                     self._after[here - 1, before] += 1
         for label in range(n if linked else 0):
-            # The count of a survivor was 1 while its position was the last one; its
-            # successors replace this 1.
+            # While a position is the last one, `_after` is 1 for its survivors, which
+            # have no successors yet. Now successors are counted: subtract this 1.
             if self._after[here - 1, label]:
                 self._after[here - 1, label] -= 1
                 if not self._after[here - 1, label]:

@@ -180,7 +180,7 @@ cdef class SparseTransitions:
             place = row.n_positive
             row.n_positive += 1
         last = row.n_positive - 1
-        # swaps of neighbors suffice: most scores change by little
+        # insertion sort, from the old place on: most scores change by little
         while place < last and row.items[place + 1].value > score:
             self._put(row, place, row.items[place + 1])
             place += 1

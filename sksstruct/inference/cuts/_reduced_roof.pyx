@@ -116,7 +116,7 @@ cdef class LabelPairs:
         cdef Py_ssize_t first = self.places[2 * pair]
         cdef Py_ssize_t second = self.places[2 * pair + 1]
         cdef double old = graph.score[first]
-        # the partner at a place in one label's list is the other label
+        # the list of either label has the other label as the partner of this pair
         cdef Py_ssize_t label = graph.partner[second], other = graph.partner[first]
         cdef double attraction = (
             (score if score > 0.0 else 0.0) - (old if old > 0.0 else 0.0))

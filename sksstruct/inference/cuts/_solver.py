@@ -145,7 +145,7 @@ class MinCut(CutKernel):
         return out
 
     def _best(self, unary, pairwise, k):
-        """Return up to k best labelings, as rows; keep the flow of the first."""
+        """Return up to k best labelings, as rows; keep the flow of the best one."""
         with self._alone():
             self._load(unary, pairwise)
             self._cut()

@@ -5,7 +5,7 @@ from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segmen
 # share a reference.
 cdef struct Cells:
     # rows (n_labels, max_length)
-    double* lengths     # exponentials of scores, relative to the label's largest
+    double* lengths     # exp(length score without the slope - `high`)
     double* backward    # `lengths` in reverse order
     double* counts      # expected counts of lengths, without the factor `lengths`
     # rows (n_labels, size)

@@ -32,7 +32,8 @@ cdef struct Segments:
     # last; NULL if such segments have no scores of their own
     const double* boundary_lengths
     const double* boundary_tail
-    const double* transitions   # (n_labels, ld) from -> to
+    # (n_labels, ld) scores of pairs of labels of neighboring segments, from -> to
+    const double* transitions
     const double* first         # (ld,) scores of the first segment's label, or NULL
     const double* last          # (ld,) scores of the last segment's label, or NULL
     # Scores of single segments (n_spans, ld), or NULL. The spans that stop at `stop`

@@ -429,7 +429,11 @@ cdef void distribute_starts(SegmentSums* sums, Py_ssize_t start,
 
 cdef void finish_starts(SegmentSums* sums, Py_ssize_t stop,
                         const SegmentMeans* means) noexcept nogil:
-    """Count and distribute starts at stop - 1, whose probabilities are complete."""
+    """Add probabilities of starts at stop - 1 to means; distribute them over labels.
+
+    The labels are those of the segments before. All stops of segments that start at
+    stop - 1 have been distributed, so that the probabilities of starts are complete.
+    """
     cdef Py_ssize_t label, ld = sums.given.ld
     cdef const double* opened = sums.opened + (stop - 1) * ld
     cdef double* nodes = means.nodes + role_at(&sums.given, BEGIN, stop - 1)

@@ -37,7 +37,9 @@ cdef struct Prefix:
 
 
 cdef struct Source:
-    # A list to merge, the rank of its next prefix, and two terms to add to its scores.
+    # A list of prefixes to merge, the rank of the next prefix, and two terms to add to
+    # the scores of the prefixes: the score of the first position of the last segment,
+    # and the gain of this segment (see `_segments.pyx`).
     const Prefix* prefixes
     int32_t count, rank
     double node, gain

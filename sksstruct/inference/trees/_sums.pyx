@@ -243,7 +243,6 @@ cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
             if forest.step:
                 load_table(sums, forest.edge_up[child])
             add_pair(sums, child, pairs + forest.edge_up[child] * forest.step)
-            # the message is added to the child's own scores
             send_to_child(sums, child)
             first += 1
     if forest.step == 0 and not forest.potts and sums.direct and forest.n_nodes > 1:
