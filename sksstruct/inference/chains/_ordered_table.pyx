@@ -11,12 +11,13 @@ table in descending order of v; (ii), (iii) one label has a message: the first e
 its row or column; (iv) both labels have messages: every such pair.
 
 Entries are numbered in the order of insertion. A heap for each row, each column and the
-whole table holds the entries in order of v. Each entry knows its index in its three
-heaps, so that a changed score costs O(log n). The entries of a heap are visited in
-descending order by means of a second heap, the frontier, which starts with the first
-entry: after j visits the frontier has at most j + 1 entries. All entries that are not
-stored tie at zero, between the positive and the negative scores. The search skips rows
-and columns whose largest score, plus messages, does not exceed the best entry so far.
+whole table holds the entries in order of v. The index of each entry in its three heaps
+is stored, so that a change of a score takes O(log n) time. The entries of a heap are
+visited in descending order by means of a second heap, the frontier, which starts with
+the first entry: after j visits the frontier has at most j + 1 entries. All entries that
+are not stored tie at zero, between the positive and the negative scores. The search
+skips rows and columns whose largest score, plus messages, does not exceed the value of
+the best entry so far.
 
 I. E. H. Yen et al., "Dual decomposed learning with factorwise oracles for structural
 SVM of large output domain", NIPS 2016.

@@ -123,7 +123,7 @@ cdef class SecondOrder:
     # ---- bounds ----
 
     cdef void _bound_weights(self) noexcept nogil:
-        """Set `_bounds`, the largest weight w(a, b, c) over a, and `_range`, by b."""
+        """Set `_bounds`, the largest weights over a, and `_range`, the ranges by b."""
         cdef Py_ssize_t ld = self._ld, cells = self._n * ld, k, cell
         cdef double* lows = self._turned
         cdef double value

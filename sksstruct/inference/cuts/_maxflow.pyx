@@ -168,7 +168,7 @@ cdef class FlowTrees:
     cdef void _fill_shortest(self) noexcept nogil:
         """Saturate all paths from the source over a single arc to the sink.
 
-        On most graphs these paths carry most of the flow, and need no search trees.
+        On most graphs most of the flow uses these paths, which need no search trees.
         """
         cdef Py_ssize_t variable, arc, neighbor
         cdef double supply, amount
@@ -225,8 +225,8 @@ cdef class FlowTrees:
                 self._active_count -= 1
                 self._nodes[variable].is_active = 0
                 continue
-            # The variable stays first in the queue, as it may touch the other tree at
-            # more arcs. Each augmentation makes confirmed distances invalid.
+            # The variable stays first in the queue, as more of its arcs may lead to the
+            # other tree. Each augmentation makes confirmed distances invalid.
             self._now += 1
             self._augment(joint)
             self._adopt_all()

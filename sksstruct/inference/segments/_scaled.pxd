@@ -33,7 +33,8 @@ cdef struct Cells:
     double* inside
     Py_ssize_t* first   # first stop of the current block
     Py_ssize_t* end     # backward pass: first stop of the next block
-    Py_ssize_t* latest_start   # latest start that segments may have, or -1
+    # latest allowed start after which no inside position is forbidden, or -1
+    Py_ssize_t* latest_start
     # backward pass: linked lists of spans with equal starts; -1 ends a list. `head` has
     # the first span of each start, `after` the next span after each span.
     Py_ssize_t* head

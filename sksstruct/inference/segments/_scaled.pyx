@@ -390,7 +390,7 @@ cdef void weigh_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t lab
 cdef void count_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t first,
                       Py_ssize_t last, Py_ssize_t label, const SegmentMeans* means,
                       Cells* cells) noexcept nogil:
-    """Add the means of the spans from a start, and restore the shares."""
+    """Add the means of the spans from a start; restore what `weigh_spans` changed."""
     cdef double* shares = cells.shares + label * segments.size - 1
     cdef double weight = cells.starts[label * segments.size + start], length
     cdef Py_ssize_t span = cells.head[start], stop

@@ -38,8 +38,8 @@ cdef struct Prefix:
 
 cdef struct Source:
     # A list of prefixes to merge, the rank of the next prefix, and two terms to add to
-    # the scores of the prefixes: the score of the first position of the last segment,
-    # and the gain of this segment (see `_segments.pyx`).
+    # the scores of the prefixes. In most lists the terms are the score of the first
+    # position of the last segment, and the gain of this segment (see `_segments.pyx`).
     const Prefix* prefixes
     int32_t count, rank
     double node, gain
