@@ -48,7 +48,8 @@ cdef class BinaryState:
     cdef int8_t* _is_active
     cdef int8_t* _edge_is_active
     cdef int32_t* _degree               # number of active edges of each variable
-    # active edges: number, y_if, mu_if and y_f(1, 1)
+    # of each active edge f: its index in the graph, y_if and mu_if at both ends, and
+    # y_f(1, 1)
     cdef int32_t* _edges
     cdef Pair* _y
     cdef Pair* _mu
@@ -63,13 +64,14 @@ cdef class BinaryState:
         self._edge_is_active = int8s(arrays.edge_is_active)
 
     def point_at(self, edges):
-        """Use larger arrays for the active edges, with the same entries."""
+        """Point to new arrays of active edges, which have the same edges and more room.
+        """
         self._owned_edges, self._edges = edges, int32s(edges.number)
         self._y, self._mu = <Pair*>doubles(edges.y), <Pair*>doubles(edges.mu)
         self._joint = doubles(edges.joint)
 
     def reduce(self):
-        """Compute c_i and c_f; activate variables that are best at 1 without edges."""
+        """Compute all c_i and c_f; activate variables with c_i > 0, and set x_i = 1."""
         cdef Py_ssize_t variable
         with nogil:
             self._reduce(self.problem)
@@ -103,7 +105,7 @@ cdef class BinaryState:
     # ---- steps 1, 2 and 4: activation ----
 
     def activate(self, Py_ssize_t variable):
-        """Activate a variable, and its edges to active variables; return these edges.
+        """Mark a variable and its edges to active variables active; return these edges.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t i, edge
@@ -126,8 +128,7 @@ cdef class BinaryState:
         for edge in new_edges:
             k = self.n_active
             self._edges[k] = edge
-            # the new edge agrees with both ends and has no multipliers: other vectors
-            # stay
+            # y_if = x_i and mu_if = 0: a new edge violates no constraint
             for side in range(2):
                 self._y[k][side] = self._x[problem.ends[edge][side]]
                 self._mu[k][side] = 0.0
@@ -137,7 +138,7 @@ cdef class BinaryState:
             self.n_active += 1
 
     def sum_over_edges(self):
-        """Add up c_i and the messages of the active edges of each variable."""
+        """Compute `_sum` of each variable, for the search (10)."""
         with nogil:
             self._sum_over_edges(self.problem)
 
@@ -146,7 +147,8 @@ cdef class BinaryState:
         cdef Py_ssize_t variable, k, side, end
         for variable in range(problem.n_variables):
             self._sum[variable] = self._unary[variable]
-        # a loop over active edges: most edges of a variable are inactive
+        # this loop is over active edges, and not over the edges of each variable,
+        # because most edges are inactive
         for k in range(self.n_active):
             for side in range(2):
                 end = problem.ends[self._edges[k]][side]
@@ -162,15 +164,18 @@ cdef class BinaryState:
             self._update_edges(self.problem)
 
     cdef void _update_variables(self, Problem problem) noexcept nogil:
-        """Step 3: minimize over each x_i, and compute the dual residual."""
+        """Step 3: minimize the augmented Lagrangian over each active x_i.
+
+        Computes the dual residual, too.
+        """
         cdef Py_ssize_t variable
         cdef double x, degree, total = 0.0
         # inactive variables stay at zero
         for variable in range(problem.n_variables):
             if not self._is_active[variable]:
                 continue
-            # the mean over active edges, clipped to [0, 1]; without active edges the
-            # sign of the score decides
+            # The minimum is `_sum` / (rho degree), clipped to [0, 1]. Without active
+            # edges, the variable's term of the Lagrangian is -c_i x_i.
             degree = self._degree[variable]
             if degree:
                 x = min(1.0, max(0.0, self._sum[variable] / (self.rho * degree)))
@@ -181,7 +186,10 @@ cdef class BinaryState:
         self.dual_residual = self.rho * total ** 0.5
 
     cdef void _update_edges(self, Problem problem) noexcept nogil:
-        """Steps 5 and 6: update y_f and mu_if of active edges, and the residual."""
+        """Steps 5 and 6: update y_f and mu_if of each active edge.
+
+        Computes the primal residual, too.
+        """
         cdef Py_ssize_t k, side, edge
         cdef double rho = self.rho, total = 0.0
         cdef double target[2]
@@ -191,7 +199,8 @@ cdef class BinaryState:
             for side in range(2):
                 x[side] = self._x[problem.ends[edge][side]]
                 target[side] = x[side] - self._mu[k][side] / rho
-            # the problem divided by rho has quadratic terms of weight one half
+            # the Lagrangian is divided by rho, so that its quadratic terms have the
+            # weight 1 / 2 that `solve_edge` and `move_edge` assume
             if self._exact:
                 self._joint[k] = solve_edge(target[0], target[1],
                                             self._pair[edge] / rho,
@@ -199,7 +208,7 @@ cdef class BinaryState:
             else:
                 move_edge(target[0], target[1], self._pair[edge] / rho,
                           &self._y[k][0], &self._y[k][1], &self._joint[k])
-            # (9): multipliers move by eta rho times the violation
+            # (9): add eta rho (y_if - x_i) to mu_if
             for side in range(2):
                 x[side] = self._y[k][side] - x[side]
                 self._mu[k][side] += self._eta * rho * x[side]
@@ -209,7 +218,7 @@ cdef class BinaryState:
     # ---- values and labelings ----
 
     def bound(self):
-        """Return an upper bound on all scores, given the multipliers.
+        """Return an upper bound on the scores of all labelings, from the multipliers.
 
         Returns
         -------
@@ -238,32 +247,32 @@ cdef class BinaryState:
         return total
 
     cdef double _cover_attraction(self, Problem problem) noexcept nogil:
-        """Return the terms of inactive edges in the bound, lowered by multipliers.
+        """Choose multipliers of inactive edges; return the edges' terms in the bound.
 
         With multipliers mu_u, mu_v >= 0, mu_u + mu_v <= c_f, an inactive edge adds c_f
-        - mu_u - mu_v to the bound. An end whose sum is negative may take a multiplier
-        of up to minus its sum without adding to the bound. On return `_sum` contains
-        the multipliers, which are stored nowhere else.
+        - mu_u - mu_v to the bound. If `_sum` of an end is negative, a multiplier of up
+        to -`_sum` at this end does not raise the end's term in the bound. On return
+        `_sum` contains the multipliers, which are stored nowhere else.
         """
         cdef Py_ssize_t edge, side, end
-        cdef double total = 0.0, uncovered, paid
+        cdef double total = 0.0, uncovered, multiplier
         for edge in range(problem.n_edges):
             uncovered = self._pair[edge]
             if self._edge_is_active[edge] or uncovered <= 0.0:
                 continue
             for side in range(2):
                 end = problem.ends[edge][side]
-                paid = min(uncovered, max(0.0, -self._sum[end]))
-                self._sum[end] += paid
-                uncovered -= paid
+                multiplier = min(uncovered, max(0.0, -self._sum[end]))
+                self._sum[end] += multiplier
+                uncovered -= multiplier
             total += uncovered
         return total
 
     def flip(self, labeling, gains):
-        """Flip the variable with the largest gain until no flip gains.
+        """Flip the variable that raises the score most, until no flip raises the score.
 
-        `gains` has the gain of switching on each variable alone; on return, the gain
-        given the states of the variable's neighbors.
+        `gains` contains c_i, the gain of switching on variable i if its neighbors are
+        off. On return, `gains` has the gain given the final states of the neighbors.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, best
@@ -295,7 +304,7 @@ cdef class BinaryState:
 
 cdef Py_ssize_t _best_flip(Py_ssize_t n, const int32_t* states,
                            const double* field) noexcept nogil:
-    """Return the variable whose flip gains most; -1 if no flip gains."""
+    """Return the variable whose flip raises the score most; -1 if no flip raises it."""
     cdef Py_ssize_t variable, best = -1
     cdef double gain, top = NEGLIGIBLE
     # switching a variable off gains the negative of switching it on
@@ -310,8 +319,8 @@ cdef double solve_edge(double a, double b, double c, double* first,
                        double* second) noexcept nogil:
     """Minimize (u - a)^2 / 2 + (v - b)^2 / 2 - c y(1, 1); return y(1, 1).
 
-    Over the marginals of an edge: u, v and y(1, 1) are P(x_u = 1), P(x_v = 1) and P(x_u
-    = x_v = 1). Writes u and v to `first` and `second`.
+    u, v and y(1, 1) are marginals of an edge: P(x_u = 1), P(x_v = 1) and P(x_u = x_v =
+    1). u and v are written to `first` and `second`.
     """
     cdef double flipped, joint
     if c < 0.0:
@@ -328,7 +337,7 @@ cdef double solve_edge(double a, double b, double c, double* first,
         first[0], second[0] = a + c, b
     else:
         first[0] = second[0] = 0.5 * (a + b + c)
-    # clipping to [0, 1] comes last: the order of u and v stays the same
+    # clipping to [0, 1] can come last, because it keeps the order of u and v
     first[0] = min(1.0, max(0.0, first[0]))
     second[0] = min(1.0, max(0.0, second[0]))
     return min(first[0], second[0])
@@ -336,9 +345,9 @@ cdef double solve_edge(double a, double b, double c, double* first,
 
 cdef void move_edge(double a, double b, double c, double* first, double* second,
                     double* joint) noexcept nogil:
-    """Take the step (6) in the problem of `solve_edge`, with Q = 2.
+    """Take one projected gradient step (6), Q = 2, in the problem of `solve_edge`.
 
-    The entries are y(0, 0), y(0, 1), y(1, 0) and y(1, 1).
+    `entry` has y(0, 0), y(0, 1), y(1, 0) and y(1, 1).
     """
     cdef double difference_u = first[0] - a, difference_v = second[0] - b, threshold
     cdef double entry[4]

@@ -7,21 +7,23 @@ from sksstruct.inference.map.gdmm._slots cimport Active, SlotState
 from sksstruct.inference.map.gdmm._toplists cimport Lists
 
 
-# State of the search of an edge: its data, by side, and the best entry so far.
+# Search for the best entry in the table of an edge: data of the edge, where index [0]
+# is for its first end and [1] for its second end, and the best entry so far.
 cdef struct Search:
     Py_ssize_t table_index
     const TableSpec* table
     double weight
-    # -1 for negative weights, which make the least entries of a table the best
+    # sign of `weight`: with -1, the least entries of a table are the best
     double sign
-    # whether the largest entries of rows and columns are known, and bound scores
+    # whether the largest entry of a row or a column is known and, times the weight, is
+    # an upper bound on the scores of this row or column
     bint bounded
     Py_ssize_t n_states[2]
     Py_ssize_t n_slots[2]
-    # state of each slot; slot of each state, or -1
+    # state of each slot; slot of each state, -1 for states without a slot
     const int32_t* state[2]
     const int32_t* slot[2]
-    # gradients by slot; states without a slot have gradient zero
+    # gradient d_if of each slot; states without a slot have gradient zero
     const double* gradient[2]
     double best
     Py_ssize_t row, col

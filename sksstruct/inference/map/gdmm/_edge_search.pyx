@@ -18,7 +18,7 @@ from sksstruct.inference.map.core._tables cimport DENSE, POTTS, entry_of
 
 @cython.final
 cdef class EntrySearch:
-    """Search for entries in the tables of the edges of a problem.
+    """Search for the entry of steepest descent (8) in the table of an edge.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ cdef class EntrySearch:
     """
 
     def __cinit__(self, Problem problem, Lists lists):
-        # scratch: order of the slots of one end
         self._lists = lists
+        # workspace: slots of one end in ascending order of gradients
         self._order = np.empty(problem.max_states, dtype=np.int32)
 
     cdef int run(self, SlotState state, Problem problem, Py_ssize_t edge,
@@ -58,8 +58,8 @@ cdef class EntrySearch:
             search.n_slots[side] = state._n_slots[variable]
             search.state[side] = state._state[variable]
             search.slot[side] = &state._slot[problem.first[variable]]
-        # active entries usually are close to the best, so that the bounds of all other
-        # kinds end their loops early
+        # active entries are first, because one of them usually is close to the best
+        # entry: bounds then end the other searches early
         _search_active(search, &state._active[edge])
         self._search_slots(search)
         for side in range(2):
@@ -71,20 +71,20 @@ cdef class EntrySearch:
         return 0
 
     cdef void _search_slots(self, Search* search) noexcept nogil:
-        """Search the pairs of states with slots."""
+        """Search the entries (j, k) where both states have slots."""
         cdef const TableSpec* table = search.table
         cdef const double* second = search.gradient[1]
         cdef const int32_t* cols = search.state[1]
         cdef Py_ssize_t i, j, k, row, n = search.n_slots[1]
         cdef double weight = search.weight, first, high, low, score
         # states of v are in ascending order of gradients: the search of a row ends at
-        # the first state whose bound is no better
+        # the first state whose upper bound is not above the best descent so far
         self._sort(second, n)
         low = second[self._order[0]]
         for i in range(search.n_slots[0]):
             row, first = search.state[0][i], search.gradient[0][i]
             high = weight * table.row_high[row] - first if search.bounded else INFINITY
-            # most rows are skipped
+            # no entry of this row has a larger descent than the best one so far
             if high - low <= search.best:
                 continue
             for k in range(n):
@@ -96,7 +96,8 @@ cdef class EntrySearch:
             self.looked_up += k + 1
 
     cdef int _search_half_slots(self, Search* search, Py_ssize_t side) except -1 nogil:
-        """Search the pairs of a state with a slot at one side and a state without."""
+        """Search the entries whose state at `side` has a slot, and the other one none.
+        """
         cdef const double* high = (search.table.row_high if side == 0
                                    else search.table.col_high)
         # side 0: rows of the states of u; side 1: columns of the states of v
@@ -106,8 +107,8 @@ cdef class EntrySearch:
             line, gradient = search.state[side][i], search.gradient[side][i]
             if search.bounded and search.weight * high[line] - gradient <= search.best:
                 continue
-            # the gradient of the line is the same for all partners, so that the best
-            # entry of the line is the best pair
+            # states without slots at the other side have gradient zero, so that the
+            # largest table entry of the line among them has the largest descent
             other = self._lists.outside(search.table_index, side == 1, line,
                                         search.sign, search.slot[1 - side])
             self.looked_up += 1
@@ -118,18 +119,18 @@ cdef class EntrySearch:
         return 0
 
     cdef int _search_rest(self, Search* search) except -1 nogil:
-        """Search the pairs of states without slots."""
+        """Search the entries (j, k) where neither state has a slot."""
         cdef const TableSpec* table = search.table
         cdef Py_ssize_t k, row, col
         for k in range(search.n_states[0]):
-            # rows in descending order of largest entries, if the largest entries are
-            # known
+            # rows are read in descending order of their largest entries, if the largest
+            # entries are known
             row = k
             if search.bounded:
                 row = self._lists.of_table[search.table_index].by_high[k]
             if search.slot[0][row] >= 0:
                 continue
-            # all later rows have no larger entries
+            # the largest entries of all later rows are no larger
             if search.bounded and search.weight * table.row_high[row] <= search.best:
                 return 0
             col = self._lists.outside(search.table_index, False, row, search.sign,
@@ -169,8 +170,9 @@ cdef class EntrySearch:
 
 cdef inline void _offer(Search* search, double score, Py_ssize_t row,
                         Py_ssize_t col) noexcept nogil:
-    """Make an entry the best so far if its score is larger."""
-    # of equal entries the earlier one stays, so that searches are reproducible
+    """Make (row, col) the best entry so far if its descent, `score`, is larger."""
+    # of entries with equal descent the earlier one stays, so that searches are
+    # reproducible
     if score > search.best:
         search.best, search.row, search.col = score, row, col
 
@@ -188,7 +190,7 @@ cdef void _search_active(Search* search, const Active* active) noexcept nogil:
 
 cdef inline bint _is_best_of_formula(const TableSpec* table, Py_ssize_t row,
                                      Py_ssize_t col) noexcept nogil:
-    """Whether no entry of a table given by a formula is larger than this one."""
+    """Return whether a table is given by a formula that is largest at (row, col)."""
     if table.kind == DENSE:
         return False
     if table.kind == POTTS:

@@ -9,15 +9,16 @@ from sksstruct.inference.map.gdmm._slots cimport SlotState
 @cython.final
 cdef class HigherSearch:
     cdef readonly Py_ssize_t looked_up
-    # namespace that owns all arrays
+    # namespace of the arrays that the pointers below point into
     cdef object _owned
-    # by table: offset in `_order` of its entries, sorted by score, and number of
-    # entries
+    # of each table: offset of its list in `_order`, and number of its entries; a list
+    # has the indices of all entries in descending order of score
     cdef const Py_ssize_t* _begin
     cdef const Py_ssize_t* _size
     cdef const int32_t* _order
-    # of the current factor, by end: gradients by slot, slot of each state, current
-    # state, number of states, stride
+    # of each end of the current factor: gradient of each slot, slot of each state,
+    # state in the current entry, number of states, and stride of the states in the
+    # index of an entry
     cdef const double** _gradient
     cdef const int32_t** _slot
     cdef Py_ssize_t* _state

@@ -24,7 +24,8 @@ from sksstruct.utils._pointers cimport const_int32s, const_intps, intps
 
 @cython.final
 cdef class HigherSearch:
-    """Search for entries in the larger factors, with the arrays of `MAPGDMMState`."""
+    """Search for the entry of steepest descent in factors of three or more variables.
+    """
 
     def __cinit__(self, arrays):
         self._owned = arrays
@@ -32,21 +33,22 @@ cdef class HigherSearch:
         self._order = const_int32s(arrays.order)
         self._state, self._n_states = intps(arrays.state), intps(arrays.n_states)
         self._stride = intps(arrays.stride)
-        # intp arrays hold the pointers, which have the same size
+        # the pointers are stored in intp arrays, whose items have the size of a pointer
         self._gradient = <const double**>intps(arrays.gradient)
         self._slot = <const int32_t**>intps(arrays.slot)
 
     cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Number of entries of a table; zero for a condition."""
+        """Return the number of entries of a factor's table; zero for a condition."""
         return self._size[problem.table_of[factor]]
 
     cdef double run(self, SlotState state, Problem problem, Py_ssize_t factor,
                     bint multipliers, double** gradient, Py_ssize_t* states,
                     double* score) except? -1 nogil:
-        """Find the entry of largest descent and its score; return the descent.
+        """Write a factor's entry of largest descent to `states`; return the descent.
 
-        Gradients are by slot, one array per end; `multipliers` replaces gradients by
-        multipliers.
+        `gradient` has an array for each end, by slot. If `multipliers` is true, the
+        descent is computed with the ends' multipliers in place of the gradients.
+        `score` receives the score of the entry.
         """
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
@@ -75,7 +77,8 @@ cdef class HigherSearch:
     cdef double _run_table(self, SlotState state, Problem problem, Py_ssize_t factor,
                            double slack, Py_ssize_t* states,
                            double* score) noexcept nogil:
-        """Search the active entries, then the list of the table."""
+        """Find the entry of largest descent among active entries and the table's list.
+        """
         cdef Py_ssize_t table = problem.table_of[factor], i, k, entry
         cdef const double* entries = problem.specs[table].data
         cdef const int32_t* order = &self._order[self._begin[table]]
@@ -107,7 +110,8 @@ cdef class HigherSearch:
 
     cdef inline double _descent(self, double score, Py_ssize_t arity,
                                 const Py_ssize_t* states) noexcept nogil:
-        """Return a score minus the gradients at its states."""
+        """Return the descent of an entry: its score minus the gradients at its states.
+        """
         cdef Py_ssize_t i, slot
         for i in range(arity):
             slot = self._slot[i][states[i]]
@@ -119,10 +123,12 @@ cdef class HigherSearch:
 
     cdef double _run_condition(self, const TableSpec* table, Py_ssize_t arity,
                                Py_ssize_t* states) noexcept nogil:
-        """Find the best entry that a condition allows; return its descent."""
+        """Find the allowed entry of largest descent of a condition; return the descent.
+        """
         cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
         cdef Py_ssize_t n_inputs = arity - 1 if has_output else arity
-        # largest number of literals on, and whether at least one must be on
+        # `most`: largest number of input literals that may be on; `one`: whether at
+        # least one input literal must be on (with an output: if the output is on)
         cdef Py_ssize_t most = 1, k, i, top
         cdef bint one = has_output or table.condition == XOR or table.condition == OR
         cdef double best = 0.0, gain
@@ -130,7 +136,7 @@ cdef class HigherSearch:
             most = n_inputs
         elif table.condition == BUDGET:
             most = <Py_ssize_t>table.limit
-        # all literals off
+        # start with the entry where all literals are off
         for i in range(arity):
             states[i] = 1 if table.data[i] else 0
         best = self._descent(0.0, arity, states)
@@ -147,7 +153,8 @@ cdef class HigherSearch:
             gain += self._turn_on(top, table, states)
         if has_output:
             gain += self._turn_on(n_inputs, table, states)
-            # if the output is off, all inputs are off, too
+            # the output stays off if turning it on gains nothing; then all inputs must
+            # be off, too
             if gain <= 0.0:
                 for i in range(arity):
                     states[i] = 1 if table.data[i] else 0

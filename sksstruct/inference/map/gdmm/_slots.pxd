@@ -10,8 +10,8 @@ cdef struct End:
     double* marginal
 
 
-# Active entries of y_f: slots of their states at the ends of f, entry by entry; scores
-# theta_f; and values.
+# Active entries of y_f: the slots of each entry's states at the `arity` ends of f, its
+# score theta_f, and its value in y_f.
 cdef struct Active:
     Py_ssize_t count, capacity, arity
     int32_t* slot
@@ -21,27 +21,30 @@ cdef struct Active:
 
 cdef class SlotState:
     cdef readonly Problem problem
-    # namespace that owns all arrays
+    # namespace of the NumPy arrays that some of the pointers below point into
     cdef object _owned
     cdef public double rho
     cdef readonly double primal_residual, dual_residual
     cdef readonly Py_ssize_t n_active
-    # slot of each state, or -1; states of each variable by score; and number of leading
-    # states in this order that are known to have slots
+    # slot of each state, -1 without a slot; states of each variable in descending order
+    # of score; and number of first states in this order that are known to have slots
     cdef int32_t* _slot
     cdef const int32_t* _by_score
     cdef int32_t* _next_rank
-    # of each variable: number of slots, states of the slots, and marginals x_i
+    # of each variable: number of slots, number of slots for which memory is reserved,
+    # state of each slot, and marginal x_i of each slot
     cdef int32_t* _n_slots
     cdef int32_t* _capacity
     cdef int32_t** _state
     cdef double** _x
-    # one end for each position in the scopes
+    # one `End` for each variable in the scope of each factor
     cdef End* _ends
+    # one `Active` for each factor
     cdef Active* _active
     cdef Py_ssize_t _n_variables, _n_factors, _n_ends
-    # scratch of _scratch_size entries: gradients of each end of a factor, by slot
-    # (_arity is the largest number of ends); two arrays by slot or by active entry
+    # workspace arrays of _scratch_size entries each: `_gradient` has the gradients of
+    # each end of a factor by slot (_arity is the largest number of ends); `_work` and
+    # `_sorted` are by slot or by active entry
     cdef Py_ssize_t _arity, _scratch_size
     cdef double** _gradient
     cdef double* _work

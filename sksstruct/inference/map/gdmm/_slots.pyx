@@ -13,8 +13,8 @@ from sksstruct.inference.map.core._problem cimport arity_of
 from sksstruct.utils._memory cimport resize
 from sksstruct.utils._pointers cimport const_int32s, doubles, int32s
 
-# Initial capacity of slots per variable and of entries per factor: most never need
-# more.
+# Initial capacity of slots per variable and of active entries per factor: most
+# variables and factors never need more.
 cdef Py_ssize_t FIRST_CAPACITY = 4
 
 
@@ -25,7 +25,7 @@ cdef class SlotState:
         cdef Py_ssize_t variable, factor, n = problem.n_variables
         cdef Py_ssize_t m = problem.n_factors
         self.problem, self.rho, self._owned = problem, rho, arrays
-        # for __dealloc__, which may run after the problem is gone
+        # lengths for __dealloc__, which may run after the problem is gone
         self._n_variables, self._n_factors = n, m
         self._n_ends = problem.scope_first[m]
         self._slot, self._by_score = int32s(arrays.slot), const_int32s(arrays.by_score)
@@ -79,7 +79,7 @@ cdef class SlotState:
 
     cdef Py_ssize_t add_slot(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t state) except -1 nogil:
-        """Give a state a slot, and return the slot."""
+        """Add a slot for a state of a variable, and return the slot."""
         cdef Py_ssize_t i, slot = self._n_slots[variable]
         cdef End* end
         if slot == self._capacity[variable]:
@@ -113,7 +113,7 @@ cdef class SlotState:
 
     cdef int add_entry(self, Active* active, const int32_t* slots,
                        double score) except -1 nogil:
-        """Add an active entry with value zero."""
+        """Append an entry with value zero to the active entries of a factor."""
         cdef Py_ssize_t i, capacity, k = active.count, arity = active.arity
         if k == active.capacity:
             capacity = 2 * k if k else FIRST_CAPACITY
@@ -135,8 +135,8 @@ cdef class SlotState:
         cdef Py_ssize_t i
         if size <= self._scratch_size:
             return 0
-        # with a margin, since variables and factors grow one by one; gradients keep
-        # their contents, as a search may be using them
+        # Twice the size, since slots and active entries are added one by one. Gradients
+        # keep their contents, as a search may be using them.
         for i in range(self._arity):
             resize(<void**>&self._gradient[i], 2 * size * sizeof(double))
         resize(<void**>&self._work, 2 * size * sizeof(double))
@@ -148,7 +148,7 @@ cdef class SlotState:
     # ---- access from Python ----
 
     def read_labeling(self, out):
-        """Write the most probable state of each variable."""
+        """Write the state with the largest marginal x_i of each variable to `out`."""
         cdef int32_t* labeling = int32s(out)
         cdef Py_ssize_t variable, k, best
         for variable in range(self._n_variables):
@@ -161,7 +161,7 @@ cdef class SlotState:
             labeling[variable] = self._state[variable][best]
 
     def read_marginals(self, out):
-        """Write the x_i, variable by variable, into an array of zeros."""
+        """Write the marginals x_i, variable by variable, into an array of zeros."""
         cdef double* marginals = doubles(out)
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k
@@ -179,7 +179,9 @@ cdef class SlotState:
             multipliers[self._state[variable][k]] = self._ends[place].mu[k]
 
     def value(self):
-        """Return the objective of the relaxation at the marginals, feasible or not.
+        """Return the objective of the LP relaxation at the current marginals.
+
+        The marginals x_i and y_f may be inconsistent before convergence.
 
         Returns
         -------

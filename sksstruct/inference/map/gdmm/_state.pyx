@@ -40,7 +40,7 @@ cdef class GreedyState(SlotState):
     cdef double _eta
     cdef EntrySearch _search
     cdef HigherSearch _higher
-    # result of the last search: states, their slots, and the score theta_f
+    # entry that the last search (8) found: its states, their slots, and its score
     cdef Py_ssize_t* _found_states
     cdef int32_t* _found_slot
     cdef double _found_score
@@ -56,7 +56,7 @@ cdef class GreedyState(SlotState):
     def looked_up(self):
         return self._search.looked_up + self._higher.looked_up
 
-    # ---- a factor ----
+    # ---- update of one factor ----
 
     cdef bint _update_factor(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
@@ -69,7 +69,7 @@ cdef class GreedyState(SlotState):
         # an entry that is no better than the active ones is activated, too: the step
         # removes it again
         self._activate_entry(problem, factor)
-        # a single entry has the value 1: there is no other step
+        # a single active entry has the value 1, which a step cannot change
         if active.count == 1:
             self.n_active += 1
             return False
@@ -81,7 +81,7 @@ cdef class GreedyState(SlotState):
 
     cdef void _find_gradient(self, Problem problem,
                              Py_ssize_t factor) noexcept nogil:
-        """Compute d_if for the ends of a factor."""
+        """Write the gradient d_if of each end of a factor to `_gradient`."""
         cdef Py_ssize_t i, variable, k
         cdef const End* end
         cdef const double* x
@@ -95,9 +95,10 @@ cdef class GreedyState(SlotState):
 
     cdef double _search_entry(self, Problem problem, Py_ssize_t factor,
                               bint multipliers) except? -1 nogil:
-        """Find the entry of largest descent; return the descent.
+        """Find the entry of a factor with the largest descent; return the descent.
 
-        With `multipliers`, multipliers take the place of gradients.
+        If `multipliers` is true, multipliers take the place of gradients in the
+        descent.
         """
         cdef Py_ssize_t first = problem.scope_first[factor]
         cdef Search search
@@ -117,7 +118,10 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_entry(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
-        """Activate the entry of the last search; the first entry of a factor gets 1."""
+        """Activate the entry that `_search_entry` found.
+
+        The first entry of a factor gets the value 1, all others 0.
+        """
         cdef Active* active = &self._active[factor]
         cdef Py_ssize_t i, variable, slot, first = problem.scope_first[factor]
         for i in range(active.arity):
@@ -142,9 +146,9 @@ cdef class GreedyState(SlotState):
         return 0
 
     cdef double _descend(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Move the marginals of a factor by a step (6), which `_work` holds.
+        """Take a step (6) of a factor: write it to `_work`, and add it to M y.
 
-        Returns the squared norm of the step.
+        Returns the squared norm of the step. `_drop_zeros` adds the step to y_f.
         """
         cdef Active* active = &self._active[factor]
         cdef double rho = self.rho, step_square, change, bound = active.arity * self.rho
@@ -253,11 +257,11 @@ cdef class GreedyState(SlotState):
             threshold = (total - 1.0) / (i + 1)
         return threshold
 
-    # ---- a variable ----
+    # ---- update of one variable ----
 
     cdef int _update_variable(self, Problem problem, Py_ssize_t variable,
                               bint multipliers) except -1 nogil:
-        """Search (7), projection (4) and multipliers (9) for one variable."""
+        """Update one variable by search (7), projection (4) and multipliers (9)."""
         cdef Py_ssize_t degree = (problem.in_first[variable + 1]
                                   - problem.in_first[variable])
         # a variable without factors has no mean to project; its initial state is the
@@ -271,7 +275,9 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_state(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t degree) except -1 nogil:
-        """Search (7): add a slot for the best other state if its x would be positive.
+        """Search (7): find the state of steepest descent among those without a slot.
+
+        The state gets a slot if the projection would make its marginal positive.
         """
         # outside of the slots the gradient is -theta_i: the next state by score is the
         # best
@@ -291,8 +297,8 @@ cdef class GreedyState(SlotState):
 
     cdef void _project(self, Problem problem, Py_ssize_t variable,
                        Py_ssize_t degree) noexcept nogil:
-        """Projection (4) of x_i; adds its step to the dual residual."""
-        # computed again, as the search may have added a slot
+        """Update x_i by projection (4), and add the step to the dual residual."""
+        # the threshold is computed again, as the search (7) may have added a slot
         cdef double threshold = self._average(problem, variable, degree)
         cdef double* x = self._x[variable]
         cdef Py_ssize_t k
@@ -307,7 +313,10 @@ cdef class GreedyState(SlotState):
 
     cdef double _average(self, Problem problem, Py_ssize_t variable,
                          Py_ssize_t degree) noexcept nogil:
-        """Write the mean that (4) projects to `_work`; return the threshold."""
+        """Write the mean vector that (4) projects onto the simplex to `_work`.
+
+        Returns the threshold of the projection.
+        """
         cdef Py_ssize_t i, k, n = self._n_slots[variable]
         cdef const int32_t* state = self._state[variable]
         cdef const End* end
@@ -324,7 +333,9 @@ cdef class GreedyState(SlotState):
 
     cdef void _update_multipliers(self, Problem problem, Py_ssize_t variable,
                                   bint multipliers) noexcept nogil:
-        """Update the multipliers (9) if `multipliers`, and add to the primal residual.
+        """Add the squares of M y - x at a variable to the primal residual.
+
+        If `multipliers` is true, updates the variable's multipliers (9), too.
         """
         cdef const double* x = self._x[variable]
         cdef Py_ssize_t i, k
@@ -334,7 +345,7 @@ cdef class GreedyState(SlotState):
             end = &self._ends[problem.in_place[i]]
             for k in range(self._n_slots[variable]):
                 difference = end.marginal[k] - x[k]
-                # sum of squares; the sweep takes the root
+                # `sweep` takes the square root of the sum of squares
                 self.primal_residual += difference * difference
                 if multipliers:
                     end.mu[k] += step * difference
@@ -363,14 +374,16 @@ cdef class GreedyState(SlotState):
                 for _k in range(steps):
                     if not self._update_factor(problem, factor):
                         break
-            # the marginals of factors do not change any more
+            # in the rest of the sweep the marginals y_f of factors do not change
             for variable in range(problem.n_variables):
                 self._update_variable(problem, variable, multipliers)
             self.primal_residual = self.primal_residual ** 0.5
             self.dual_residual = self.dual_residual ** 0.5
 
     def bound(self):
-        """Return an upper bound on all scores: the maximum of the Lagrangian.
+        """Return an upper bound on the scores of all labelings.
+
+        The bound is the maximum of the Lagrangian.
 
         Returns
         -------
@@ -393,7 +406,7 @@ cdef class GreedyState(SlotState):
 
     cdef inline double _work_of(self, Problem problem,
                                 Py_ssize_t factor) noexcept nogil:
-        """Return the approximate work of a search, in table entries."""
+        """Return roughly how many table entries a search in a factor reads."""
         cdef Py_ssize_t i
         cdef double total = 64.0
         if factor >= problem.n_edges:
@@ -404,7 +417,7 @@ cdef class GreedyState(SlotState):
 
     cdef double _best_state(self, Problem problem,
                             Py_ssize_t variable) noexcept nogil:
-        """Return the largest theta_i + sum_f mu_if of a variable."""
+        """Return the maximum of theta_i + sum_f mu_if over the states of a variable."""
         cdef const double* unary = &problem.unary[problem.first[variable]]
         cdef const int32_t* slot = &self._slot[problem.first[variable]]
         cdef const int32_t* by_score = &self._by_score[problem.first[variable]]

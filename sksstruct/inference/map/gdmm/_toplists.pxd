@@ -7,13 +7,13 @@ from sksstruct.inference.map.core._tables cimport TableSpec
 # The largest entries of a line (a row or a column) of a table, as many as needed so
 # far.
 cdef struct Line:
-    # number of entries, and their indices in descending order of entries
+    # number of listed entries, and their indices in descending order of the entries
     Py_ssize_t depth
     int32_t* top
 
 
-# Lists of one table's lines, and its rows by largest entry; NULL for tables without
-# lists.
+# Lists of one table's lines, and the table's rows in descending order of their largest
+# entries. The pointers are NULL for tables without lists.
 cdef struct TableLists:
     Line* rows
     Line* cols
@@ -22,7 +22,7 @@ cdef struct TableLists:
 
 @cython.final
 cdef class Lists:
-    # specs belong to the problem, and lists to this object
+    # the specs are memory of the problem; this object allocates and frees the lists
     cdef TableLists* of_table
     cdef const TableSpec* specs
     cdef readonly Py_ssize_t visited, stored

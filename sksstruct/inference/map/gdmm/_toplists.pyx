@@ -21,7 +21,9 @@ cdef Py_ssize_t FIRST_DEPTH = 8
 
 @cython.final
 cdef class Lists:
-    """Lists of all tables of a problem.
+    """Sorted lists of the largest entries in the lines of all tables of a problem.
+
+    A line is a row or a column of a table.
 
     Parameters
     ----------
@@ -180,9 +182,12 @@ cdef class Lists:
 
 cdef Py_ssize_t _outside_potts(Py_ssize_t line, Py_ssize_t n, bint agree,
                                const int32_t* slots) noexcept nogil:
-    """Return a state without a slot, if any; `agree`: preferably `line`, else not."""
+    """Return the best state without a slot in a line of a Potts table; -1 if none.
+
+    `agree`: whether the state `line` itself is better than the other states.
+    """
     cdef Py_ssize_t k
-    # all states that differ have the same score
+    # all states other than `line` have the same score
     if agree and slots[line] < 0:
         return line
     for k in range(n):
@@ -193,7 +198,7 @@ cdef Py_ssize_t _outside_potts(Py_ssize_t line, Py_ssize_t n, bint agree,
 
 cdef Py_ssize_t _nearest_outside(Py_ssize_t line, Py_ssize_t n,
                                  const int32_t* slots) noexcept nogil:
-    """Return the state without a slot nearest to the line; -1 if there is none."""
+    """Return the state without a slot nearest to state `line`; -1 if there is none."""
     cdef Py_ssize_t distance
     # states at equal distance have equal scores; the upper one is preferred
     for distance in range(n):
@@ -206,7 +211,10 @@ cdef Py_ssize_t _nearest_outside(Py_ssize_t line, Py_ssize_t n,
 
 cdef Py_ssize_t _farthest_outside(const TableSpec* spec, Py_ssize_t line, Py_ssize_t n,
                                   const int32_t* slots) noexcept nogil:
-    """Return the state without a slot of least score by a formula, or -1."""
+    """Return the state without a slot whose entry is least; -1 if there is none.
+
+    For a line of a table given by a formula of the distance.
+    """
     cdef Py_ssize_t k, best = -1
     cdef double score, least = 0.0
     for k in range(n):
@@ -221,7 +229,7 @@ cdef Py_ssize_t _farthest_outside(const TableSpec* spec, Py_ssize_t line, Py_ssi
 
 cdef Py_ssize_t _scan_outside(const double* entries, Py_ssize_t step, Py_ssize_t n,
                               double sign, const int32_t* slots) noexcept nogil:
-    """Return the best state without a slot by reading the line; -1 if there is none."""
+    """Return the best state without a slot by reading a line; -1 if there is none."""
     cdef Py_ssize_t k, best = -1
     cdef double score, top = 0.0
     for k in range(n):
@@ -244,7 +252,7 @@ cdef inline double _value(const TableSpec* spec, bint column, Py_ssize_t line,
 
 cdef void _select_top(const TableSpec* spec, bint column, Py_ssize_t line, Py_ssize_t n,
                       int32_t* top, Py_ssize_t depth) noexcept nogil:
-    """Write the indices of the `depth` largest entries, descending, to `top`."""
+    """Write the indices of a line's `depth` largest entries, descending, to `top`."""
     cdef Py_ssize_t k, i, size = 0
     cdef int32_t last
     cdef double value
@@ -270,7 +278,7 @@ cdef void _select_top(const TableSpec* spec, bint column, Py_ssize_t line, Py_ss
 
 cdef void _sift_down(const TableSpec* spec, bint column, Py_ssize_t line, int32_t* top,
                      Py_ssize_t size, int32_t k) noexcept nogil:
-    """Replace the top of a heap by k."""
+    """Replace the least entry, on top of the heap, by entry k of the line."""
     cdef Py_ssize_t i = 0, child
     cdef double value = _value(spec, column, line, k)
     while True:

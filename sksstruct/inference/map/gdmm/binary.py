@@ -110,7 +110,8 @@ class MAPBinaryGDMM(MAPSolver):
                 run.offer(state.local_search(state.x > 0.5))
                 bound = state.bound()
             elif is_tenth and 10 * state.n_active >= run.problem.n_edges:
-                # the bound takes no longer than the iterations since the last bound
+                # The bound reads all edges once. The last ten iterations have read at
+                # least as many active edges.
                 bound = state.bound()
             if run.report(bound=bound):
                 break

@@ -64,7 +64,7 @@ class MAPBinaryGDMMState(BinaryState):
             self._activate_edges(self.activate(variable))
 
     def _reserve_edges(self, size):
-        """Reserve arrays of active edges: numbers, y_if, mu_if and y_f(1, 1)."""
+        """Reserve arrays of active edges: indices, y_if, mu_if and y_f(1, 1)."""
         old = self.edges if self.n_active else None
         self.edges = edges = SimpleNamespace(
             number=np.zeros(size, dtype=np.int32), y=np.zeros((size, 2)),
@@ -128,7 +128,7 @@ class MAPBinaryGDMMState(BinaryState):
         activated : int
             Number of variables that became active.
         """
-        # c_i + sum_f mu_if + rho (y_if - x_i), with x_i = 0
+        # now `_sum` is the descent (10) of inactive variables, which have x_i = 0
         self.sum_over_edges()
         # a stable sort keeps ties in the order of variables on every machine
         values = np.where(self._is_active == 0, self._sum, 0.0)
@@ -140,7 +140,7 @@ class MAPBinaryGDMMState(BinaryState):
         return len(best)
 
     def local_search(self, labeling):
-        """Flip the variable with the largest gain until no flip gains.
+        """Flip the variable that raises the score most, until no flip raises the score.
 
         Parameters
         ----------
@@ -157,7 +157,9 @@ class MAPBinaryGDMMState(BinaryState):
         return states
 
     def value(self):
-        """Return the objective of the relaxation at the marginals, feasible or not.
+        """Return the objective of the LP relaxation at the current marginals.
+
+        The marginals x_i and y_f may be inconsistent before convergence.
 
         Returns
         -------

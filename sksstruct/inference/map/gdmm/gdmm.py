@@ -130,7 +130,7 @@ class MAPGDMM(MAPSolver):
 
 
 def balance(state):
-    """Adapt rho if one residual is far above the other."""
+    """Raise or lower rho if one residual is more than four times the other."""
     if state.primal_residual > 4.0 * state.dual_residual:
         state.rho *= 1.5
     elif state.dual_residual > 4.0 * state.primal_residual:

@@ -11,7 +11,7 @@ from sksstruct.inference.map.gdmm._state import GreedyState
 
 
 class MAPGDMMState(GreedyState):
-    """State of Algorithm 1.
+    """State of Algorithm 1 of Huang et al. (2017) on a factor graph.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _largest_arity(problem):
 
 
 def _entries(problem):
-    """Return the entries of the larger factors' tables by score, and scratch."""
+    """Return the sorted lists of larger factors' tables, and workspace, as arrays."""
     tables, arity = problem.graph.tables, _largest_arity(problem)
     begin, size = np.zeros((2, len(tables)), dtype=np.intp)
     orders, total = [np.empty(0, dtype=np.int32)], 0

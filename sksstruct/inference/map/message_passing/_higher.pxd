@@ -18,7 +18,7 @@ cdef struct Gains:
 
 
 cdef inline void* zeros(Py_ssize_t n, size_t size) except NULL:
-    """Allocate memory for n numbers, all zero, which the caller frees."""
+    """Allocate n zeros of `size` bytes each; the caller frees the memory."""
     cdef void* room = calloc(n, size)
     if room == NULL:
         raise MemoryError
@@ -29,12 +29,14 @@ cdef inline void* zeros(Py_ssize_t n, size_t size) except NULL:
 cdef class HigherFactors:
     # largest number of variables of a factor, and of states of a variable
     cdef Py_ssize_t arity, width
-    # by place in the scope and state: incoming scores, and max-marginals
+    # incoming score and max-marginal of each state: index i * width + k is for state k
+    # of the variable at place i of the scope
     cdef double* incoming
     cdef double* best
-    # present tuple of states in a table
+    # states of the factor's variables at the table entry that is read
     cdef Py_ssize_t* _state
-    # of a condition: gains, prefix sums of sorted gains, ranks, and a heap of literals
+    # of a condition: gain of each literal, prefix sums of the gains in descending
+    # order, rank of each literal in this order, and items of a heap of literals
     cdef double* _gain
     cdef double* _prefix
     cdef Py_ssize_t* _rank

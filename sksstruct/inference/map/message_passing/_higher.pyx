@@ -25,7 +25,8 @@ from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push
 
 @cython.final
 cdef class HigherFactors:
-    """Workspace for one factor of a graph at a time."""
+    """Max-marginals of one factor at a time, with workspace for any factor of a graph.
+    """
 
     def __cinit__(self, Problem problem):
         cdef Py_ssize_t factor
@@ -34,7 +35,7 @@ cdef class HigherFactors:
             self.arity = max(self.arity, arity_of(problem, factor))
         self.incoming = <double*>zeros(self.arity * self.width, sizeof(double))
         self.best = <double*>zeros(self.arity * self.width, sizeof(double))
-        # prefix sums of 0, 1, ..., arity gains
+        # `_prefix` has the sums of the first 0, 1, ..., arity gains
         self._gain = <double*>zeros(self.arity + 1, sizeof(double))
         self._prefix = <double*>zeros(self.arity + 1, sizeof(double))
         self._state = <Py_ssize_t*>zeros(self.arity, sizeof(Py_ssize_t))
@@ -51,7 +52,9 @@ cdef class HigherFactors:
         free(self._items)
 
     cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Number of table entries of a factor; for a condition an estimate of the work.
+        """Return the number of table entries of a factor.
+
+        For a condition, returns an estimate of the work in the same unit.
         """
         cdef Py_ssize_t begin = problem.scope_first[factor], k
         cdef Py_ssize_t end = problem.scope_first[factor + 1]
@@ -73,9 +76,10 @@ cdef class HigherFactors:
 
     cdef void maximize_for(self, Problem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil:
-        """Write the max-marginals of one variable, whose incoming scores are zero.
+        """Write the max-marginals of the variable at `place` to `best`.
 
-        For a condition, the max-marginals of all variables are written.
+        The incoming scores of this variable must be zero. For a condition, the
+        max-marginals of all variables are written.
         """
         if problem.specs[problem.table_of[factor]].kind == DENSE:
             self._maximize_table_for(problem, factor, place)
@@ -110,7 +114,7 @@ cdef class HigherFactors:
 
     cdef void _maximize_table_for(self, Problem problem, Py_ssize_t factor,
                                   Py_ssize_t place) noexcept nogil:
-        """Write the max-marginals of one variable of a table to `best`."""
+        """Write the max-marginals of the variable at `place` of a table to `best`."""
         cdef const double* entries = problem.specs[problem.table_of[factor]].data
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef Py_ssize_t last = problem.scope_first[factor + 1] - begin - 1
@@ -165,7 +169,7 @@ cdef class HigherFactors:
                 off = 0.0
             else:
                 _compare_input(&gains, i, self._gain[i], &on, &off)
-            # a violated condition scores the penalty
+            # an entry that violates the condition has the score `penalty`
             off = max(off, on + problem.penalty)
             on = max(on, off + problem.penalty)
             true_state = 0 if table.data[i] else 1
@@ -206,7 +210,10 @@ cdef class HigherFactors:
 
     cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i, double* on,
                                  double* off) noexcept nogil:
-        """Write the best gains with literal i on and off, and at most `limit` on."""
+        """Write the largest sums of gains with literal i on, and with literal i off.
+
+        At most `limit` literals are on.
+        """
         cdef Py_ssize_t arity = gains.arity, limit = gains.limit
         cdef double gain = self._gain[i]
         # off: the `limit` largest positive gains of the other literals, among the
@@ -244,8 +251,8 @@ cdef class HigherFactors:
 cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,
                                 double* on, double* off) noexcept nogil:
     """Write the best sums of gains with input i on and with input i off."""
-    # best single other input; best set of other inputs; best nonempty set of other
-    # inputs
+    # largest gain of another input; and largest sum of gains of a set of other inputs,
+    # and of a nonempty set
     cdef double best_other = gains.second if i == gains.best else gains.top
     cdef double others = gains.positive - max(0.0, gain)
     cdef double nonempty = others if best_other > 0.0 else best_other
@@ -264,7 +271,9 @@ cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,
 
 
 cdef inline void _compare_output(const Gains* gains, double* on) noexcept nogil:
-    """Write the best sum of gains with the output on; else all literals are off.
+    """Write the best sum of gains with the output on.
+
+    If the output is off, all literals are off and the sum is zero.
     """
     # at least one input is on; for OROUT also all inputs with positive gains
     if gains.condition == XOROUT or not gains.top > 0.0:

@@ -6,7 +6,7 @@ from sksstruct.utils._pointers cimport doubles
 
 
 cdef class Messages:
-    """Base class of kernels, which implement `_sweep` on the given arrays."""
+    """Base class of message passing kernels; subclasses implement `_sweep`."""
 
     def __init__(self, Problem problem, arrays):
         self.problem, self._owned, self.bound = problem, arrays, INFINITY
@@ -17,7 +17,6 @@ cdef class Messages:
         """Update all messages once, and return the bound: inf if the time is over."""
         cdef Problem problem = self.problem
         self.backward = backward
-        # a single call without the GIL
         with nogil:
             self._sweep(problem, backward)
         return self.bound

@@ -33,7 +33,10 @@ cdef class MaxProductSweeps(Messages):
         self._higher = HigherFactors(problem)
 
     cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
-        """Update edges and then larger factors, or in reverse order; then the bound."""
+        """Update all messages of edges and then of larger factors, and the bound.
+
+        With `backward`, the order of the factors is reversed.
+        """
         cdef Py_ssize_t factor, variable, k
         cdef double top, work
         for k in range(problem.n_factors):
@@ -54,7 +57,7 @@ cdef class MaxProductSweeps(Messages):
 
     @cython.final
     cdef double _update(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Update the messages of a factor to all its variables; return the work."""
+        """Update the messages of a factor to its variables; return the entries read."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
         cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin
         cdef Py_ssize_t width = self._higher.width

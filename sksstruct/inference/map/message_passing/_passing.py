@@ -62,8 +62,8 @@ class MessagePassing(MAPSolver):
                 search_promising(run, search, messages.beliefs)
             if run.report(bound=bound):
                 break
-            # only every `patience` sweeps, as bounds of the two directions differ
-            # slightly
+            # bounds are compared after `patience` sweeps and not after each one, as the
+            # bounds of forward and backward sweeps differ slightly
             if k % self.patience == self.patience - 1:
                 gap = run.exact_bound - run.score
                 if checkpoint - run.exact_bound <= _LEAST_PROGRESS * gap:

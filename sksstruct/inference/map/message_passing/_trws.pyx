@@ -14,15 +14,16 @@ next sweep reads.
 
 Factors of three or more variables are updated in the same order, as in V. Kolmogorov, A
 new look at reweighted message passing, IEEE PAMI 37 (2015). Factor f has a message m_fi
-to each of its variables. Node i, unless it is the first of f, takes the max-marginals
+to each of its variables. Node i, unless it is the first of f, receives the
+max-marginals
 
     m_fi(x_i) = max_{x_f with x_i}  theta_f(x_f) - sum_{k != i} m_fk(x_k)
 
-and, unless it is the last of f, gives the share theta'_i / n_i of its beliefs to f. The
-number n_i counts the factors from which node i takes or the factors to which it gives,
-whichever number is larger. Neither update raises the sum of all maxima. The first
-variable of a factor was the last one in the sweep before, and took the factor's scores
-then.
+and, unless it is the last of f, sends the share theta'_i / n_i of its beliefs to f. The
+number n_i is the number of factors from which node i receives or the number of factors
+to which it sends, whichever is larger. Neither update raises the sum of all maxima. The
+first variable of a factor was the last one in the sweep before, and received the
+factor's max-marginals then.
 """
 
 cimport cython
@@ -48,8 +49,8 @@ cdef class TreeSweeps(Messages):
     cdef double* _out
     cdef int32_t* _labeling
     cdef readonly double score
-    # larger factors: messages to the places of scopes and their offsets, and the first
-    # and the last variable of each factor
+    # larger factors: workspace; messages to the variables at all places of the scopes,
+    # and their offsets; and the variables of least and of largest index of each factor
     cdef HigherFactors _higher
     cdef double* _factor_messages
     cdef const Py_ssize_t* _start_higher
@@ -69,7 +70,10 @@ cdef class TreeSweeps(Messages):
         self._highest = const_int32s(arrays.highest)
 
     cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
-        """Visit all nodes in their order, or backward."""
+        """Update the beliefs, state and outgoing messages of all nodes in order.
+
+        With `backward`, the order of the nodes is reversed.
+        """
         cdef Py_ssize_t i, k, node, n_later, degree
         cdef double ending, work
         self.score = self.bound = 0.0
@@ -88,8 +92,8 @@ cdef class TreeSweeps(Messages):
             # decode before sending: the state depends on earlier states and on messages
             # of later neighbors, which `_send_to_neighbors` overwrites
             self._decode(problem, node)
-            # the bound receives maxima of chains that end at this node; the maxima of
-            # other chains move along with the messages
+            # chains that end at this node add their maxima to the bound; the maxima of
+            # chains that go on are passed to later nodes in the messages
             ending = 1.0 - n_later * self._share[node]
             self.bound += ending * sks_largest(
                 problem.states[node], &self._beliefs[problem.first[node]])
@@ -100,7 +104,10 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline Py_ssize_t _gather(self, Problem problem, Py_ssize_t node,
                                    bint backward) noexcept nogil:
-        """Compute beliefs, and scores given earlier states; count later neighbors."""
+        """Compute the beliefs of a node, and its scores given earlier nodes' states.
+
+        Returns the number of edges to later neighbors.
+        """
         cdef Py_ssize_t i, j, edge, other, n_later = 0, size = problem.states[node]
         cdef double* belief = &self._beliefs[problem.first[node]]
         cdef double* given = self._given
@@ -116,7 +123,8 @@ cdef class TreeSweeps(Messages):
             for j in range(size):
                 belief[j] += message[j]
             if (other < node) != backward:
-                # the earlier neighbor has a state: scores instead of a message
+                # the earlier neighbor has a state: add the edge's scores given this
+                # state, and not the message
                 problem.add_states(edge, problem.ends[edge][0] == node,
                                    self._labeling[other], given)
             else:
@@ -141,7 +149,7 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline void _send_to_neighbors(self, Problem problem, Py_ssize_t node,
                                         bint backward) noexcept nogil:
-        """Send messages to later neighbors; score the edges to earlier neighbors."""
+        """Send messages to later neighbors; add up scores of edges to earlier ones."""
         cdef Py_ssize_t i, j, edge, other
         cdef double share = self._share[node], top
         cdef const double* belief = &self._beliefs[problem.first[node]]
@@ -174,7 +182,10 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline Py_ssize_t _add_factor_messages(self, Problem problem, Py_ssize_t node,
                                                 bint backward) noexcept nogil:
-        """Add the messages of larger factors; count factors with later variables."""
+        """Add messages of larger factors to the beliefs and given scores of a node.
+
+        Returns the number of larger factors that have later variables.
+        """
         cdef double* belief = &self._beliefs[problem.first[node]]
         cdef double* given = self._given
         cdef const double* message
@@ -191,7 +202,8 @@ cdef class TreeSweeps(Messages):
                 for k in range(problem.states[node]):
                     given[k] += message[k]
                 continue
-            # the last variable of the factor: scores given the states of all others
+            # the node is the last variable of the factor: add the factor's scores given
+            # the states of its other variables
             for k in range(problem.states[node]):
                 self._labeling[node] = k
                 given[k] += problem.higher_entry(factor, self._labeling)
@@ -206,7 +218,7 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef void _update_place(self, Problem problem, Py_ssize_t factor, Py_ssize_t place,
                             bint backward) noexcept nogil:
-        """Update the message of a larger factor to the variable at a place."""
+        """Update the message of a larger factor to the variable `scope[place]`."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef Py_ssize_t variable = problem.scope[place]
         cdef Py_ssize_t width = self._higher.width
@@ -221,7 +233,8 @@ cdef class TreeSweeps(Messages):
             incoming += width
         self._higher.maximize_for(problem, factor, place - begin)
         top = sks_largest(problem.states[variable], max_marginals)
-        # messages stay bounded; the last variable adds the maximum to the bound
+        # The maximum is subtracted, so that messages stay bounded. It remains in the
+        # factor's scores minus messages, until the last variable adds it to the bound.
         if variable == self._first_of(factor, not backward):
             self.bound += top
         message = &self._factor_messages[self._start_higher[place]]
@@ -231,7 +244,9 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline void _send_to_factors(self, Problem problem, Py_ssize_t node,
                                       bint backward) noexcept nogil:
-        """Give shares to larger factors; score factors whose last variable is `node`.
+        """Send shares of a node's beliefs to larger factors that have later variables.
+
+        Adds the score of each factor whose last variable is `node` to `score`.
         """
         cdef const double* belief = &self._beliefs[problem.first[node]]
         cdef double* message

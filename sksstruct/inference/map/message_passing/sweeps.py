@@ -82,8 +82,9 @@ class TreeReweighted(_Moves, TreeSweeps):
         first = graph.scope_first[: problem.n_factors]
         lowest = np.minimum.reduceat(graph.scope, first)
         highest = np.maximum.reduceat(graph.scope, first)
-        # n_i of the kernel's head: the number of factors of node i, minus the smaller
-        # of the numbers of factors with node i first, and with node i last
+        # n_i (see the docstring of `_trws`) is the number of factors of node i, minus
+        # the smaller of two numbers: of factors whose first variable is node i, and of
+        # factors whose last variable is node i
         n_first_or_last = np.minimum(
             np.bincount(lowest, minlength=n), np.bincount(highest, minlength=n)
         )
@@ -115,7 +116,7 @@ class TreeReweighted(_Moves, TreeSweeps):
         graph, start = self.problem.arrays, self.arrays.start.tolist()
         states = graph.states.tolist()
         for edge, (u, v) in enumerate(graph.ends.tolist()):
-            # memory has the message to the end that the last sweep visited last
+            # the array has only the message to the end that the last sweep visited last
             variable = min(u, v) if self.backward else max(u, v)
             begin, n = start[edge], states[variable]
             yield edge, int(variable == v), self.arrays.messages[begin : begin + n]

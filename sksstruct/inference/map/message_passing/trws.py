@@ -23,8 +23,9 @@ class TRWS(MessagePassing):
     -----
     If the labeling is optimal, the marginals of a result are those of the labeling.
     Otherwise the marginals of a variable are uniform over the states whose
-    reparametrized scores are tied. These marginals indicate what the relaxation leaves
-    undecided, but do not solve it. `HiGHS` and `MAPGDMM` return solutions.
+    reparametrized scores are tied. These marginals show which states the relaxation
+    leaves undecided, but are not a solution of the relaxation. `HiGHS` and `MAPGDMM`
+    return solutions.
 
     References
     ----------

@@ -57,7 +57,8 @@ cdef class BeliefSweeps:
     # ---- sweeps ----
 
     def sweep(self, bint backward=False):
-        """Update the messages of all factors once; return the largest change."""
+        """Update the messages of all factors once; return the largest relative change.
+        """
         cdef Problem problem = self.problem
         cdef Py_ssize_t k, n = self.problem.n_factors
         with nogil:
@@ -117,7 +118,7 @@ cdef class BeliefSweeps:
 
     @cython.final
     cdef void _gather(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Write the a_i of a factor to the incoming scores."""
+        """Write the scores a_i of a factor's variables to the workspace `_sums`."""
         cdef double share = self._share[factor]
         cdef Py_ssize_t i, k, variable, size
         cdef Py_ssize_t offset = self._start[problem.scope_first[factor]]
@@ -134,7 +135,8 @@ cdef class BeliefSweeps:
     # ---- values ----
 
     def normalize(self, marginals):
-        """Write the marginals of the variables."""
+        """Write the marginals of all variables, which are normalized, to `marginals`.
+        """
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k, first, size
         cdef double total
@@ -146,7 +148,7 @@ cdef class BeliefSweeps:
                 out[k] = exp(self._beliefs[k] - total)
 
     def gather(self, Py_ssize_t factor, scores):
-        """Write the a_i of the variables of a factor, concatenated."""
+        """Write the scores a_i of a factor's variables, concatenated, to `scores`."""
         cdef Py_ssize_t i, k
         cdef double* out = doubles(scores)
         self._gather(self.problem, factor)
@@ -156,7 +158,9 @@ cdef class BeliefSweeps:
                 out += 1
 
     def free_energy(self, room):
-        """Return the Bethe estimate of log Z; `room` has ones, and is changed.
+        """Return the Bethe estimate of log Z.
+
+        `room` has a one for each variable, and is overwritten.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t factor, variable, i
@@ -184,8 +188,8 @@ cdef class BeliefSweeps:
         cdef Problem problem = self.problem
         cdef const Py_ssize_t* members = const_intps(factors)
         cdef const Py_ssize_t* parent = const_intps(parents)
-        # beliefs plus sums over subtrees; at the end a root's scores include its whole
-        # tree
+        # beliefs plus log sums over the subtrees below each variable; at the end the
+        # scores of a root include its whole tree
         cdef double* score = doubles(scores)
         cdef int8_t* is_root = int8s(roots)
         cdef Py_ssize_t k, variable, n = len(factors)
@@ -205,9 +209,9 @@ cdef class BeliefSweeps:
     @cython.final
     cdef double _sum_out(self, Problem problem, Py_ssize_t factor, Py_ssize_t parent,
                          double* score, int8_t* is_root) noexcept nogil:
-        """Sum out all variables of a factor except the parent, whose scores are raised.
+        """Sum out all variables of a factor but the parent; add the sums to its scores.
 
-        Returns an estimate of the work.
+        Returns an estimate of the work, in table entries.
         """
         cdef double share = self._share[factor]
         cdef double* incoming = self._sums.incoming

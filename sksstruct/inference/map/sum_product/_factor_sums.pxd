@@ -7,15 +7,18 @@ from sksstruct.inference.map.message_passing._higher cimport HigherFactors
 
 @cython.final
 cdef class FactorSums:
-    # by place in the scope and state: incoming scores, and soft max-marginals
+    # incoming score and soft max-marginal of each state: index i * width + k is for
+    # state k of the variable at place i of the scope
     cdef double* incoming
     cdef double* out
     cdef HigherFactors _higher
-    # largest number of states of a variable; number of counts of inputs that are on
+    # largest number of states of a variable; and largest count of inputs that are on,
+    # plus one
     cdef Py_ssize_t width, _counts
     cdef Py_ssize_t* _state
-    # of a condition: gains; sums over the inputs before, and from, each input, by the
-    # number of inputs that are on
+    # Of a condition: gain of each literal; and for each input i and count c, at index i
+    # * _counts + c, the log sum over the states of the inputs before i with c of them
+    # on, and the log sum over the states of input i and all later inputs.
     cdef double* _gain
     cdef double* _before
     cdef double* _after

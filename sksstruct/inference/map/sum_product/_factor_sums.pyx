@@ -31,7 +31,7 @@ cdef double NEGLIGIBLE = -45.0
 
 @cython.final
 cdef class FactorSums:
-    """Workspace for one factor of a graph at a time."""
+    """Soft max-marginals of one factor at a time, with workspace for any factor."""
 
     def __cinit__(self, Problem problem):
         cdef HigherFactors higher = HigherFactors(problem)
@@ -58,7 +58,7 @@ cdef class FactorSums:
         free(self._after)
 
     cdef double work(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Estimate of the work for a factor, in table entries."""
+        """Return an estimate of the work for a factor, in table entries."""
         cdef Py_ssize_t arity = arity_of(problem, factor), i
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         # exponentials take longer than reading entries
@@ -75,7 +75,7 @@ cdef class FactorSums:
 
     cdef void run(self, Problem problem, Py_ssize_t factor,
                   double share) noexcept nogil:
-        """Write the sums of a factor to `out`."""
+        """Write the soft max-marginals of a factor to `out`."""
         if factor < problem.n_edges:
             self._edge(problem, factor, share)
         elif problem.specs[problem.table_of[factor]].kind == DENSE:
@@ -87,15 +87,14 @@ cdef class FactorSums:
 
     cdef void _edge(self, Problem problem, Py_ssize_t edge,
                     double share) noexcept nogil:
-        """Write sums over columns for an edge's first end, over rows for the second.
-        """
+        """Write the soft max-marginals of the two ends of an edge to `out`."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[edge]]
         cdef double weight = problem.weight(edge), total, term
         cdef const double* first = self.incoming
         cdef const double* second = self.incoming + self.width
         cdef double* row_top = self.out
         cdef double* col_top = self.out + self.width
-        # sums of the exponentials, relative to the maxima
+        # sums of the exponentials of the terms, relative to the largest term
         cdef double* row_sum = self._higher.best
         cdef double* col_sum = self._higher.best + self.width
         cdef Py_ssize_t i, j, rows, cols
@@ -105,7 +104,7 @@ cdef class FactorSums:
             row_top[i], row_sum[i] = -INFINITY, 0.0
         for j in range(cols):
             col_top[j], col_sum[j] = -INFINITY, 0.0
-        # first pass: the largest terms
+        # first pass: the largest term of each sum
         for i in range(rows):
             for j in range(cols):
                 total = weight * entry_of(table, i, j) + first[i] + second[j]
@@ -131,7 +130,8 @@ cdef class FactorSums:
 
     cdef void _table(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                      double share) noexcept nogil:
-        """Write the sums of a table of three or more variables to `out`."""
+        """Write the soft max-marginals of a table of three or more variables to `out`.
+        """
         cdef const double* entries = problem.specs[problem.table_of[factor]].data
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef double total, term
@@ -164,7 +164,9 @@ cdef class FactorSums:
 
     cdef void _condition(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                          double share) noexcept nogil:
-        """Write the sums of a condition, whose violation scores the penalty, to `out`.
+        """Write the soft max-marginals of a condition to `out`.
+
+        Entries that violate the condition score `penalty`.
         """
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
@@ -175,7 +177,7 @@ cdef class FactorSums:
         cdef double output, on, off, all_off = 0.0, scale = share
         if table.condition == BUDGET:
             most = <Py_ssize_t>table.limit
-        # gain: difference of incoming scores with a literal on and off
+        # gain: difference of incoming scores with a literal on and off, over the share
         for i in range(arity):
             true_state = 0 if table.data[i] else 1
             all_off += self.incoming[i * self.width + 1 - true_state]
@@ -193,7 +195,8 @@ cdef class FactorSums:
                 if has_output:
                     # output off requires all inputs off
                     off, on = _log_add(0.0, output + off), output + on
-            # the penalty keeps messages finite, which `sum_forest` divides by shares
+            # violating entries score `penalty` and not -inf: `sum_forest` divides
+            # messages by shares, and messages must be finite
             off, on = all_off + scale * off, all_off + scale * on
             true_state = 0 if table.data[i] else 1
             self.out[i * self.width + true_state] = max(on, off + problem.penalty)
@@ -201,8 +204,7 @@ cdef class FactorSums:
 
     cdef void _count(self, Py_ssize_t n_inputs, Py_ssize_t most,
                      bint more) noexcept nogil:
-        """Sums over the inputs before, and from, each input, with counts 0, ..., most.
-        """
+        """Compute `_before` and `_after`: log sums over inputs, by the number on."""
         cdef Py_ssize_t i, c
         cdef double* before = self._before
         cdef double* after = self._after + n_inputs * self._counts
@@ -213,14 +215,17 @@ cdef class FactorSums:
         for i in range(n_inputs):
             last, before = before, before + self._counts
             _add_input(last, before, self._gain[i], most, more)
-        # backward
+        # the same from the last input to the first
         for i in range(n_inputs - 1, -1, -1):
             last, after = after, after - self._counts
             _add_input(last, after, self._gain[i], most, more)
 
     cdef double _others(self, const TableSpec* table, Py_ssize_t i, Py_ssize_t most,
                         bint more, int on) noexcept nogil:
-        """Sum over the other inputs with input i on or off, and with the output on."""
+        """Return the log sum over the allowed states of all inputs other than input i.
+
+        `on` is the state of input i. If there is an output, it is on.
+        """
         cdef Py_ssize_t before, least, room, n_after = 0
         cdef bint one = (table.condition == XOR or table.condition == XOROUT or more)
         cdef double total = -INFINITY, some = -INFINITY
@@ -244,7 +249,7 @@ cdef class FactorSums:
 
 cdef inline void _add_input(const double* last, double* out, double gain,
                             Py_ssize_t most, bint more) noexcept nogil:
-    """Extend the sums by one input, for each count."""
+    """Add an input to the log sums `last` of each count; write the sums to `out`."""
     cdef Py_ssize_t c
     out[0] = 0.0
     for c in range(1, most + 1):

@@ -17,7 +17,7 @@ from sksstruct.utils._sets cimport root_of
 
 
 def draw_forest(Problem problem, const Py_ssize_t[::1] order):
-    """Draw a maximal forest.
+    """Build a maximal forest of factors, which are tried in the given order.
 
     Parameters
     ----------

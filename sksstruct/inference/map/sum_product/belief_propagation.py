@@ -28,8 +28,9 @@ from sksstruct.utils.progress import Progress, Status
 _FORBIDDEN = 50.0
 # Largest number of variables of a `Logic` factor whose marginals are written out.
 _MOST_VARIABLES = 20
-# Damping rises, up to `_MOST_DAMPING`, unless the largest residual falls to a share of
-# `_FALLEN` from one window of `_WINDOW` sweeps to the next.
+# Damping rises unless the largest residual of the last `_WINDOW` sweeps is at most
+# `_FALLEN` times that of the `_WINDOW` sweeps before. Damping of at least
+# `_MOST_DAMPING` rises no more.
 _WINDOW, _FALLEN, _MOST_DAMPING = 8, 0.97, 0.9
 COLUMNS = ("iteration", "seconds", "residual", "bound")
 
@@ -146,7 +147,7 @@ class BeliefPropagation(Parameters):
         if self.kind == "trw":
             rng = random_source(random_state)
             forests, shares = _cover(problem, len(shares), rng, run)
-            # a first bound: every labeling has the highest score
+            # a first bound on log Z: no labeling scores more than `high`
             high = score_range(reduced.graph)[1]
             run.bound = high + float(np.log(reduced.graph.n_states).sum())
             run.bound += reduced.offset
@@ -157,11 +158,12 @@ class BeliefPropagation(Parameters):
         if self.kind == "bethe":
             log_partition = beliefs.log_partition() + reduced.offset
             if reduced.penalty and log_partition < reduced.lowest:
-                # an estimate below all allowed scores: beliefs of forbidden labelings
+                # all allowed labelings score more than this estimate: the beliefs are
+                # those of forbidden labelings
                 run.status = Status.NOT_FOUND
                 return run.result(None, -np.inf, run.bound)
         if reduced.penalty and run.bound < reduced.lowest:
-            # log Z below all allowed scores: no labeling is allowed
+            # an allowed labeling would score more than this upper bound on log Z
             run.status = Status.INFEASIBLE
             return run.result(None, -np.inf, -np.inf)
         marginals = _marginals(reduced, beliefs)
@@ -175,7 +177,7 @@ class BeliefPropagation(Parameters):
         return result
 
     def _iterate(self, beliefs, run):
-        """Sweep until the messages have settled, and bound log Z from time to time."""
+        """Sweep until the messages have converged; bound log Z from time to time."""
         next_bound = 4
         damping = _Damping() if self.damping == "auto" else None
         beliefs.damping = 0.0 if damping else float(self.damping)
@@ -198,7 +200,7 @@ class BeliefPropagation(Parameters):
 
 
 class _Damping:
-    """Damping that rises while the messages do not settle."""
+    """Damping of messages, which rises while the residuals do not fall."""
 
     def __init__(self):
         self._value, self._recent = 0.0, []
@@ -279,7 +281,7 @@ def _cover(problem, n_factors, rng, run):
     counts, forests = np.zeros(n_factors), []
     while not forests or counts.min(initial=1.0) == 0:
         if run.late():
-            # some factors are in no forest: no bound
+            # some factors are in no forest, so that forests give no bound
             return [], np.maximum(counts, 1.0) / max(1, len(forests))
         order = np.argsort(counts + rng.random_sample(n_factors)).astype(np.intp)
         forests.append(draw_forest(problem, order))

@@ -16,7 +16,7 @@ class Beliefs(BeliefSweeps):
     problem : MAPProblem
         The graph.
     shares : ndarray of shape (n_factors,)
-        Share r_f of each factor (see the kernel), edges before larger factors.
+        Share r_f of each factor (see `_beliefs`), edges before larger factors.
 
     Attributes
     ----------
@@ -33,7 +33,8 @@ class Beliefs(BeliefSweeps):
     def __init__(self, problem, shares):
         self._graph = graph = problem.arrays
         first = graph.scope_first[: problem.n_factors]
-        # sweeps in the order of the variables: close numbers are often neighbors
+        # sweeps update factors in the order of their variables, because variables with
+        # close numbers are often neighbors
         order = np.lexsort([
             np.maximum.reduceat(graph.scope, first),
             np.minimum.reduceat(graph.scope, first),

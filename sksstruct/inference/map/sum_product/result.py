@@ -28,7 +28,7 @@ class MarginalResult:
         the callback), "infeasible", or "not_found" if the estimate or the marginals
         are those of forbidden labelings; `message` explains it.
     n_iter : int
-        Sweeps.
+        Number of sweeps.
     residual : float
         Largest relative change of a message in the last sweep.
     trace : dict of ndarrays
