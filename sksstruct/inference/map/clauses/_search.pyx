@@ -34,7 +34,8 @@ cdef enum:
 cdef double GROWTH = 1.0 / 0.95
 # Activities are rescaled if one of them is above this number.
 cdef double HIGH = 1e100
-# Learned clauses of at most this number of levels are never forgotten for their levels.
+# Learned clauses of at most this number of decision levels are kept when clauses with
+# many levels are forgotten.
 cdef int32_t FEW_LEVELS = 2
 
 
@@ -43,7 +44,7 @@ cdef inline int32_t negated(int32_t literal) noexcept nogil:
 
 
 cdef int64_t luby(int64_t i) noexcept nogil:
-    """Return entry i, from 1 on, of the sequence 1 1 2 1 1 2 4 1 1 2 ..."""
+    """Return entry i >= 1 of Luby's sequence 1 1 2 1 1 2 4 1 1 2 ..."""
     cdef int64_t k = 1
     while (<int64_t> 1 << k) - 1 < i:
         k += 1
@@ -56,7 +57,7 @@ cdef int64_t luby(int64_t i) noexcept nogil:
 
 
 cdef class ConflictSearch:
-    """The search, in the arrays of `ClauseSearch`.
+    """Kernel of conflict-driven search, in the arrays of `ClauseSearch`.
 
     Parameters
     ----------
@@ -68,18 +69,21 @@ cdef class ConflictSearch:
 
     cdef object _owned
     cdef Py_ssize_t _n_variables, _n_given
-    # literals of all clauses, offset of each clause, decision levels of learned clauses
+    # literals of all clauses, offset of each clause, and number of decision levels of
+    # each learned clause
     cdef int32_t[::1] _literals
     cdef int64_t[::1] _begin
     cdef int32_t[::1] _levels
-    # by literal: first node of its watch list; by node (2 clause + place): next node
+    # first node in the watch list of each literal, and next node after each node; node
+    # 2 c + i is for literal i (0 or 1) of clause c
     cdef int64_t[::1] _first_node, _next_node
-    # by literal: value; by variable: last value, decision level, and reason (the clause
-    # that propagated the variable)
+    # value of each literal; of each variable: last value, decision level, and reason
+    # (the clause that propagated the variable)
     cdef int8_t[::1] _value, _phase
     cdef int32_t[::1] _level
     cdef int64_t[::1] _reason
-    # trail: literals in the order of propagation, and the first of each level
+    # trail: true literals in the order of assignment, and index on the trail at which
+    # each decision level begins
     cdef int32_t[::1] _trail, _level_begin
     cdef Py_ssize_t _n_trail, _n_levels, _n_propagated
     # heap of variables by activity, and the place of each variable in the heap
@@ -87,7 +91,8 @@ cdef class ConflictSearch:
     cdef double _increment
     cdef int32_t[::1] _heap, _place
     cdef Py_ssize_t _heap_size
-    # conflict analysis: marks of variables, the learned clause, marks of levels
+    # conflict analysis: marks of variables, the learned clause, and the last conflict
+    # at which each level was counted
     cdef int8_t[::1] _marked
     cdef int32_t[::1] _learned
     cdef int64_t[::1] _level_mark
@@ -193,7 +198,7 @@ cdef class ConflictSearch:
     # ---- values ----
 
     cdef void _assign(self, int32_t literal, int64_t reason) noexcept nogil:
-        """Make a literal true."""
+        """Make a literal true; `reason` is the clause that implies it, or NONE."""
         cdef int32_t variable = literal >> 1
         self._value[literal], self._value[negated(literal)] = TRUE, FALSE
         self._level[variable] = <int32_t> self._n_levels
@@ -202,7 +207,7 @@ cdef class ConflictSearch:
         self._n_trail += 1
 
     cdef void _backjump(self, Py_ssize_t level) noexcept nogil:
-        """Undo all levels after a level; variables store their values as phases."""
+        """Undo the assignments of levels above `level`; store the values as phases."""
         cdef Py_ssize_t first
         cdef int32_t literal, variable
         if level >= self._n_levels:
@@ -356,7 +361,11 @@ cdef class ConflictSearch:
         self._learned[0] = negated(literal)
 
     cdef void _drop_implied(self) noexcept nogil:
-        """Drop literals that the other literals imply, and reset the marks."""
+        """Drop redundant literals from the learned clause, and reset the marks.
+
+        A literal is redundant if its reason contains only fixed variables and variables
+        of the learned clause.
+        """
         cdef Py_ssize_t k, n_kept = 1
         cdef int32_t literal
         for k in range(1, self._n_learned):

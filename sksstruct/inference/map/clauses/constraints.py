@@ -39,7 +39,7 @@ class Constraints:
     def __init__(self, graph, labeling):
         self._graph = graph
         self._states = states = np.asarray(graph.n_states)
-        # by state: the literal that is true if the variable has the state
+        # literal of each state, which is true if the variable has the state
         binary = states == 2
         self._first_value = offsets(np.where(binary, 1, states))
         first = np.repeat(self._first_value[:-1], states)
@@ -96,7 +96,7 @@ class Constraints:
             self._clauses.append(np.ascontiguousarray(clauses, dtype=np.int32))
 
     def _add_one_state_each(self):
-        """Add clauses: exactly one state of each variable that is not binary."""
+        """Add clauses that make one state of each variable true that is not binary."""
         graph = self._graph
         for k in np.unique(self._states[self._states != 2]).tolist():
             first = graph.first_state[:-1][self._states == k]
@@ -105,7 +105,7 @@ class Constraints:
             self._add_pairs(literals)
 
     def _add_pairs(self, literals):
-        """Add clauses: at most one literal of each row is true."""
+        """Add clauses that allow at most one true literal in each row of `literals`."""
         n, k = literals.shape
         if n * k * (k - 1) > _MOST_LITERALS:
             # with too many pairs, mark the clauses as too large without building the

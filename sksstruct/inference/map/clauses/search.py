@@ -6,11 +6,11 @@ import numpy as np
 
 from sksstruct.inference.map.clauses._search import ConflictSearch
 
-# Room for learned clauses and for their literals: least numbers, and numbers for each
-# given clause and literal.
+# Room for learned clauses, and for their literals: least number, and number per given
+# clause or given literal.
 _LEAST_LEARNED, _LEARNED = 5_000, 0.5
 _LEAST_LITERALS, _LITERALS = 400_000, 2.0
-# Largest number of learned literals.
+# Largest room for learned literals, unless two clauses of all variables need more.
 _MOST_LITERALS = 2**24
 
 

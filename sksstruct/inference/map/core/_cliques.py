@@ -16,7 +16,8 @@ import numpy as np
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 
-# Smallest clique that is replaced: with fewer states there are as many pairs as edges.
+# Smallest clique that is replaced: with fewer states, the new variable would have as
+# many edges as there are pairs of states to replace.
 _LEAST = 4
 # Limits of the search for cliques: numbers of pairs and of visited states.
 _MOST_PAIRS, _MOST_WORK = 100_000, 1_000_000

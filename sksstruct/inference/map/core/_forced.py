@@ -7,11 +7,12 @@ from sksstruct.inference.map.core._index import places_by
 
 
 class Forced:
-    """Find the variables with one allowed state, and move their scores to neighbors.
+    """Fix the variables with one allowed state, and remove them from their factors.
 
     A variable has one state if it is observed, has no other state, or all other states
-    score -inf. The scores of a factor whose variables are fixed except for one are
-    added to the unary scores of this variable, which may then lose all states but one.
+    score -inf. Its score is added to the offset. The scores of a factor whose variables
+    are fixed except for one are added to the unary scores of this variable, which may
+    then lose all states but one.
     Each factor is visited once for each of its variables.
 
     Parameters
@@ -175,7 +176,10 @@ class Forced:
         )  # fmt: skip
 
     def _number(self, edges, n_pairs):
-        """Set `places`: edges, then factors reduced to pairs, then larger factors."""
+        """Number the remaining edges and factors of the given graph in `places`.
+
+        Edges are first, then factors with two free variables, then all other factors.
+        """
         graph, n_edges = self._graph, self._graph.n_edges
         self.places = np.full(n_edges + graph.n_factors, -1)
         self.places[edges] = np.arange(len(edges))

@@ -3,17 +3,18 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.map.core._tables cimport Scratch, TableSpec, entry_of
 
 
-# The ends of an edge.
+# The two ends (variables) of an edge.
 ctypedef int32_t[2] Pair
 
 
 cdef class Problem:
-    # namespace that owns all arrays
+    # namespace of the NumPy arrays that the pointers below point into
     cdef readonly object arrays
     # "higher" are factors of three or more variables
     cdef readonly Py_ssize_t n_variables, n_edges, n_higher, n_factors, max_states
     cdef readonly double penalty
-    # variables: number of states; offset in flat vectors; scores of all states
+    # of each variable: number of states, and offset of its states in flat vectors; and
+    # flat vector of unary scores
     cdef const int32_t* states
     cdef const Py_ssize_t* first
     cdef double* unary
@@ -36,7 +37,7 @@ cdef class Problem:
     # descriptions of the graph's tables; factors may share a table
     cdef TableSpec* specs
     cdef Py_ssize_t _n_tables
-    # scratch of the current message: only one thread may use the problem
+    # workspace of the current message: only one thread may use the problem
     cdef Scratch scratch
     # work until the clock is read again; time of the deadline; and time of the next
     # check for signals
@@ -44,7 +45,7 @@ cdef class Problem:
     cdef readonly bint is_late
 
     cdef inline bint late(self, double work) except -1 nogil:
-        """Count some work, in table entries, about; return whether the time is over.
+        """Count work, roughly in table entries; return whether the deadline has passed.
 
         Kernels that may take long call `late` from time to time, and stop if it is
         true. Pending signals, such as an interrupt, are handled here.
@@ -73,7 +74,7 @@ cdef class Problem:
 
     cdef inline double entry_at(self, Py_ssize_t factor,
                                 const int32_t* labeling) noexcept nogil:
-        """Score of a factor of any arity."""
+        """Score of a factor of any arity at a labeling."""
         if factor < self.n_edges:
             return self.entry(factor, labeling[self.ends[factor][0]],
                               labeling[self.ends[factor][1]])

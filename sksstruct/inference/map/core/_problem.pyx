@@ -85,7 +85,7 @@ cdef class Problem:
 
     cdef double higher_entry(self, Py_ssize_t factor,
                              const int32_t* labeling) noexcept nogil:
-        """Score of a factor of three or more variables."""
+        """Score of a factor of three or more variables at a labeling."""
         cdef const TableSpec* table = &self.specs[self.table_of[factor]]
         cdef Py_ssize_t begin = self.scope_first[factor]
         cdef Py_ssize_t end = self.scope_first[factor + 1]
@@ -129,7 +129,11 @@ cdef class Problem:
 
     cdef void add_states(self, Py_ssize_t edge, bint backward, Py_ssize_t state,
                          double* out) noexcept nogil:
-        """out[j] += score of (state, j), or of (j, state) if backward."""
+        """Add an edge's scores given the state of one end to `out`.
+
+        `state` is of the first end, and `out` has an entry for each state of the second
+        end; with `backward`, the ends are swapped.
+        """
         cdef const TableSpec* table = &self.specs[self.table_of[edge]]
         cdef double weight = self.weight(edge)
         cdef Py_ssize_t j
@@ -153,7 +157,7 @@ cdef class Problem:
 
     cdef void message(self, Py_ssize_t edge, bint backward, const double* incoming,
                       double* out) noexcept nogil:
-        """out = max-plus product of incoming scores with the scores of an edge.
+        """Write the max-plus product of incoming scores and an edge's scores to `out`.
 
         The message goes from the first end to the second, or back if backward.
         """
@@ -161,7 +165,7 @@ cdef class Problem:
              out, &self.scratch)
 
     def send(self, Py_ssize_t edge, bint backward, values, out):
-        """Compute `message` on arrays."""
+        """Write a message to the array `out`; see `message`."""
         self.message(edge, backward, const_doubles(values), doubles(out))
 
 

@@ -16,12 +16,12 @@ _SMALL, _BATCH = 1024, 1_000_000
 class Reduced:
     """The part of a graph that remains to be solved, and the conversion of results.
 
-    Variables with one possible state are removed; the scores of these variables and of
-    their factors are added to neighbors. Scores of -inf become finite penalties, so low
-    that a labeling with one of them scores less than every labeling without: minus the
-    sum of the ranges of all scores, and a margin. Upper bounds therefore hold, and the
-    best labeling of the reduced graph is allowed if the given graph has an allowed
-    labeling.
+    Variables with one possible state are removed. Their scores are added to the offset,
+    and the scores of their factors to neighbors. Scores of -inf become finite
+    penalties, so low that a labeling with one of them scores less than every labeling
+    without: minus the sum of the ranges of all scores, and a margin. Upper bounds
+    therefore hold, and the best labeling of the reduced graph is allowed if the given
+    graph has an allowed labeling.
 
     Parameters
     ----------

@@ -22,18 +22,18 @@ cdef struct TableSpec:
     int kind
     Py_ssize_t rows, cols
     const double* data          # DENSE: the entries; LOGIC: 1.0 where negated
-    double agree, differ        # POTTS
+    double agree, differ        # POTTS: entries on and off the diagonal
     double scale, limit         # LINEAR and QUADRATIC; LOGIC: the limit of a budget
-    int condition               # LOGIC
+    int condition               # LOGIC: one of the conditions above
     # Large dense tables only, else NULL: largest entry of each row and each column, in
-    # one allocation, which the owner of the spec frees.
+    # one allocation at row_high, which `Problem` frees.
     double* row_high
     double* col_high
     # whether a large dense table is symmetric; False for all other tables
     bint symmetric
 
 
-# Scratch of one message: values and indices of max_states states.
+# Workspace of one message: a value and an index for each state of the largest variable.
 cdef struct Scratch:
     double* value
     Py_ssize_t* index

@@ -248,7 +248,10 @@ cdef void _pruned(const TableSpec* table, double weight, bint backward,
 cdef inline Py_ssize_t _bound_senders(Py_ssize_t n_senders, double weight,
                                       const double* incoming, const double* high,
                                       Scratch* scratch) noexcept nogil:
-    """Write to `scratch` the upper bound of each sender's messages; return the best."""
+    """Write the upper bound of each sender's messages to `scratch`.
+
+    Returns the sender with the highest upper bound.
+    """
     cdef double* upper_bound = scratch.value
     cdef Py_ssize_t i, best = 0
     # two loops, of which the first one is vectorized

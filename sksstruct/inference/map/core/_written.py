@@ -1,4 +1,4 @@
-"""All scores of a graph as plain arrays, for solvers that do not know `Table`."""
+"""All scores of a graph as plain arrays, for solvers that do not use `Table`."""
 
 import numpy as np
 

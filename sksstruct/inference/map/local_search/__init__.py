@@ -7,6 +7,6 @@ an order (`_order`) and with tables (`_buckets`) of its own. `cells`, `_cells` a
 `_crossover` combine labelings, `weighted`, `_weighted` and `_violations` repair
 violated constraints, and `_rounds` alternates all of these and branch and bound.
 
-Data flow: a labeling, a window of variables, the scores of their states given the rest,
-the best states, and the labeling again if its score is accepted.
+Data flow: a labeling, a window of variables, the scores of their states given all other
+variables, the best states, and the labeling again if its score is accepted.
 """

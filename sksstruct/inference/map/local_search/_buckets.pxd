@@ -8,12 +8,14 @@ from sksstruct.inference.map.local_search._order cimport (
 from sksstruct.inference.map.local_search._window cimport Window
 
 
-# Table over the candidates of some places of the window, the last place fastest.
+# Table of scores over the candidates of the variables at some places of a window. The
+# candidate of the last place changes fastest.
 cdef struct Part:
     int32_t count
-    # a variable and its neighbors: `EliminationOrder` links no more
+    # the places: of a variable and at most MAX_NEIGHBORS neighbors
     int32_t scope[MAX_NEIGHBORS + 1]
-    # an offset and no pointer, since `entries` moves when it grows
+    # offset of the table in `entries`; not a pointer, since `entries` moves when it
+    # grows
     Py_ssize_t start
     # the next part of the same bucket, or -1
     Py_ssize_t next
@@ -21,7 +23,7 @@ cdef struct Part:
 
 @cython.final
 cdef class Buckets:
-    # by place: the first part of the bucket, or -1
+    # first part in the bucket of each place; -1: the bucket is empty
     cdef Py_ssize_t[::1] head
     cdef double* entries
     cdef Part* parts

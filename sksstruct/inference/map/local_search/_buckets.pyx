@@ -154,8 +154,8 @@ cdef class Buckets:
                 table.scope[table.count] = window.place[variable]
                 self._saved_states[table.count] = labeling[variable]
                 table.count += 1
-        # a larger factor scores a labeling: each entry's candidates are written to the
-        # labeling
+        # `higher_entry` scores a labeling: the candidates of each entry are written to
+        # the labeling
         for entry in range(n_entries):
             # the digits of the entry's index are the candidates
             rest = entry

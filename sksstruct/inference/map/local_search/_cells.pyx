@@ -27,14 +27,15 @@ cdef enum:
 
 
 cdef class CellParts:
-    """The cells, in the arrays of `Cells`."""
+    """Kernel that finds cells and computes their scores, in the arrays of `Cells`."""
 
     cdef Problem _problem
     cdef object _owned
     cdef Py_ssize_t _n_labelings
     # the labelings, one row each
     cdef const int32_t* _labelings
-    # by variable and labeling: number of the state in order of first appearance
+    # class of each labeling at each variable: labelings with equal states have the same
+    # class; classes are numbered in order of first appearance
     cdef uint8_t* _classes
     cdef int32_t* _cell
     cdef int32_t* _listed
@@ -123,7 +124,7 @@ cdef class CellParts:
     # ---- states of cells ----
 
     def count_states(self, first):
-        """Write the offsets of the states of each cell; `first` must be zero."""
+        """Write the offset of each cell's states to `first`, which must be zero."""
         cdef Py_ssize_t variable, cell, i
         cdef uint8_t last
         self._first = intps(first)
@@ -139,7 +140,7 @@ cdef class CellParts:
             self._first[cell + 1] += self._first[cell]
 
     def find_states(self, labeling):
-        """Write the first labeling that has each state of each cell."""
+        """Write the first labeling with each state of each cell to `labeling`."""
         cdef Py_ssize_t variable, cell, i, k
         self._labeling = int32s(labeling)
         for variable in range(self._problem.n_variables):
@@ -177,7 +178,7 @@ cdef class CellParts:
             self._n_touched[factor] = self._list_cells(factor)
 
     def find_scopes(self, factors, Py_ssize_t size, out):
-        """Write the cells of factors that all have `size` cells."""
+        """Write the cells of factors that all have `size` cells to `out`."""
         cdef const Py_ssize_t* ids = const_intps(factors)
         cdef int32_t* scopes = int32s(out)
         cdef Py_ssize_t i, k, n = len(factors)
@@ -188,7 +189,9 @@ cdef class CellParts:
                     scopes[i * size + k] = self._listed[k]
 
     def add_unaries(self, out):
-        """Add scores of variables, and of factors in a single cell, to cells' states.
+        """Add up the scores of each state of each cell in `out`.
+
+        These are scores of variables, and of factors with variables of a single cell.
         """
         cdef double* scores = doubles(out)
         cdef Problem problem = self._problem

@@ -27,15 +27,16 @@ from sksstruct.inference.map.local_search.search import LocalSearch
 _KEPT = 64
 # Largest number of labelings that are combined at once.
 _MOST_PARENTS = 16
-# With fewer cells for each variable, twice as many labelings are combined next time.
+# With fewer cells per variable, twice as many labelings are combined next time.
 _FEW_CELLS = 0.1
-# With more cells for each variable, half as many labelings are combined next time.
+# With more cells per variable, half as many labelings are combined next time.
 _MANY_CELLS = 0.25
 # Largest number of entries of a factor's table over its cells.
 _MOST_ENTRIES = 4096
 # Total table entries up to which elimination finds the best combination.
 _EXACT = 2e6
-# With more entries, exact moves in this number of windows precede and follow annealing.
+# If elimination needs more than `_EXACT` entries, annealing replaces it, with exact
+# moves in this number of windows before and after.
 _WINDOWS = 4
 # Largest number of entries of a table in these windows and in annealing.
 _BUDGET = 4096.0
@@ -149,7 +150,7 @@ def _graph_of(cells):
 
 
 def _distinct(rows):
-    """Return the distinct rows, ascending, and the place of each row among them."""
+    """Return an array's distinct rows, ascending, and the index of each row in them."""
     inverse = np.zeros(len(rows), dtype=np.int64)
     # a number encodes the columns so far, which is much faster than sorting rows
     for column in rows.T.astype(np.int64):

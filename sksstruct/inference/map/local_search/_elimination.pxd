@@ -16,17 +16,19 @@ cdef enum:
     MAX_PARTS = 2 * MAX_NEIGHBORS + 66
 
 
-# State of an elimination: `entry` is the offset in each part for the present candidates
-# of the neighbors, and candidate 0 of the eliminated variable.
+# Loop over the candidates of the `count` neighbors of an eliminated variable, which
+# reads the `n_parts` parts in the bucket of this variable.
 cdef struct Scan:
     Py_ssize_t n_parts, count
+    # offset of the entry of each part at the current candidates of the neighbors, and
+    # candidate 0 of the eliminated variable
     Py_ssize_t entry[MAX_PARTS]
     # stride of each part along the eliminated variable
     Py_ssize_t own_stride[MAX_PARTS]
-    # change of `entry` if a neighbor takes its next candidate, and all faster neighbors
-    # return to their first candidates
+    # change of each part's `entry` if neighbor k moves to its next candidate, and all
+    # faster neighbors return to their first candidates
     Py_ssize_t move[MAX_NEIGHBORS][MAX_PARTS]
-    # present candidate, and number of candidates, of each of the `count` neighbors
+    # current candidate, and number of candidates, of each of the `count` neighbors
     int32_t digit[MAX_NEIGHBORS]
     int32_t radix[MAX_NEIGHBORS]
 
@@ -37,7 +39,7 @@ cdef class Elimination:
     cdef readonly EliminationOrder order
     cdef readonly bint solved
     cdef Buckets _buckets
-    # by place: chosen candidate, and offset of the backpointers in `_choices`
+    # of each place: chosen candidate, and offset of its backpointers in `_choices`
     cdef int32_t[::1] _chosen
     cdef Py_ssize_t[::1] _offset
     cdef int32_t* _choices

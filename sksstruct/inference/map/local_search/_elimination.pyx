@@ -38,7 +38,7 @@ cdef class Elimination:
         self.window = Window(problem)
         self.order = EliminationOrder(problem)
         self._buckets = Buckets(problem)
-        # `_choices` grows; `_offset` has the offset of each place in `_choices`
+        # `_choices`, the backpointers of all places, is allocated by `_add_part`
         self._chosen = np.zeros(n, dtype=np.int32)
         self._offset = np.zeros(n, dtype=np.intp)
 
@@ -62,8 +62,8 @@ cdef class Elimination:
         """
         cdef uint64_t unused = 1
         cdef int32_t[::1] variables = np.arange(problem.n_variables, dtype=np.int32)
-        # a cheap check first: the average number of neighbors is above the possible
-        # number
+        # a cheap check first: with so many edges per variable, some variables have more
+        # than MAX_NEIGHBORS neighbors
         if problem.n_edges > 32 * problem.n_variables:
             return False
         # all or nothing: `plan` makes no random choice
@@ -83,11 +83,12 @@ cdef class Elimination:
         cdef double before
         self.solved = False
         self.window.enter(problem, variables, size)
-        # with the present states among the candidates no move loses
+        # with the current states among the candidates, no move lowers the score
         self.window.admit(problem, labeling)
         if not self.order.plan(problem, self.window, budget, total, False, random):
             return 0.0
-        # both scores of the gain are sums of the same tables: other scores cancel
+        # the gain is a difference of two sums over the same tables: scores of all other
+        # factors cancel
         self._buckets.load(problem, self.window, self.order, labeling)
         before = self._buckets.value(problem, self.window, labeling)
         if not self._maximize(problem):
@@ -192,7 +193,10 @@ cdef class Elimination:
 
     cdef void _take_maxima(self, Scan* scan, Py_ssize_t place,
                            double* out) noexcept nogil:
-        """Maximize over a place for all candidates of its neighbors."""
+        """Write the maxima over a place for all candidates of its neighbors to `out`.
+
+        Writes the backpointers to `_choices`.
+        """
         cdef const double* entries = self._buckets.entries
         cdef int32_t* choice = &self._choices[self._offset[place]]
         cdef Py_ssize_t n_entries = self._n_choices - self._offset[place]

@@ -9,22 +9,23 @@ from sksstruct.utils._random cimport random_below
 cdef class Forest:
     # number of variables of the last forest
     cdef Py_ssize_t size
-    # number of the present move, and the last move whose forest contained each
-    # variable, or a variable of each factor: stamps that need no reset
+    # number of the last move whose forest contained a given variable, or a variable of
+    # a given factor; and number of the current move. A new move needs no reset.
     cdef int32_t* _stamp
     cdef int32_t* _factor_stamp
     cdef int32_t _move
-    # union-find roots of the growing trees; by root: the last variable found next to
-    # the tree, and the move in which it was found
+    # union-find roots of the growing trees; of each root: the last variable that was
+    # found next to the root's tree, and the move in which it was found
     cdef int32_t* _root
     cdef int32_t* _touched_by
     cdef int32_t* _touched
-    # variables of the forest, parents first; by variable: parent, and edge to the
-    # parent
+    # variables of the forest, parents before children; parent of each variable, and
+    # edge to the parent
     cdef int32_t* _queue
     cdef int32_t* _parent
     cdef int32_t* _parent_edge
-    # by state: scores given the rest plus messages of children; workspace: one message
+    # score of each state of the forest given all other variables, plus the messages of
+    # children; and workspace for one message
     cdef double* _scores
     cdef double* _message
 

@@ -23,7 +23,7 @@ cdef enum:
 
 @cython.final
 cdef class Forest:
-    """Forests in windows of a problem."""
+    """Moves that give random forests of variables in windows their best states."""
 
     def __cinit__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
@@ -64,7 +64,7 @@ cdef class Forest:
             if self._stamp[other] != self._move:
                 problem.add_states(edge, problem.ends[edge][0] == variable,
                                    labeling[other], out)
-        # a larger factor scores a labeling: each state is written to the labeling in
+        # `higher_entry` scores a labeling: each state is written to the labeling in
         # turn
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             for state in range(problem.states[variable]):
@@ -87,7 +87,7 @@ cdef class Forest:
             if not self._closes_cycle(problem, window[i]):
                 self._add_variable(problem, window[i])
         self._orient(problem, window, size)
-        # scores of the forest given the rest: other scores do not change
+        # score of the forest given all other variables; all other scores stay the same
         before = self._condition_all(problem, labeling)
         self._collect_messages(problem)
         return self._read_off(problem, labeling, random) - before
@@ -163,7 +163,9 @@ cdef class Forest:
 
     cdef double _condition_all(self, Problem problem,
                                int32_t* labeling) noexcept nogil:
-        """Compute the scores of all states given the rest; return the labeling's score.
+        """Compute the scores of the forest's states given all other variables.
+
+        Returns the score of the forest's states in the labeling.
         """
         cdef Py_ssize_t i, variable, edge
         cdef double* scores

@@ -105,7 +105,7 @@ cdef class EliminationOrder:
                 continue
             variable = window.variable[place]
             degree = problem.in_first[variable + 1] - problem.in_first[variable]
-            # a bucket has at most MAX_PARTS parts
+            # so that no bucket gets more than MAX_PARTS parts
             if (degree > 2 * MAX_NEIGHBORS
                     or not self._connect_edges(problem, window, place)
                     or not self._connect_factors(problem, window, place)):

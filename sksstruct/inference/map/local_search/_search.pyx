@@ -191,7 +191,7 @@ cdef class LocalMoves:
         self.gain = self._present_gain = 0.0
 
     cdef void _record(self, Problem problem, double gain) noexcept nogil:
-        """Add a gain to the present labeling, and update the best labeling."""
+        """Add a gain to that of the current labeling, and update the best labeling."""
         self._present_gain += gain
         if self._present_gain > self.gain:
             self.gain = self._present_gain
@@ -310,7 +310,7 @@ cdef class LocalMoves:
     cdef int _anneal_once(self, Problem problem, Py_ssize_t work, double heat,
                           double cold, double budget, Py_ssize_t width,
                           Py_ssize_t n_sizes) except -1 nogil:
-        """Kicks and moves in a random window, which are accepted or undone."""
+        """Kick and move variables of a random window; accept or undo all of it."""
         cdef Py_ssize_t limit, start, size, _k
         cdef double gain, progress, temperature, uniform
         # `visited` grows even if moves visit no variable, so that the loop of `anneal`
@@ -351,7 +351,7 @@ cdef class LocalMoves:
             self._saved_states[i] = self._labeling[self._window[i]]
 
     cdef void _restore(self, Py_ssize_t size) noexcept nogil:
-        """Restore the saved states."""
+        """Give the variables of the saved window their saved states."""
         cdef Py_ssize_t i
         for i in range(size):
             self._labeling[self._saved_window[i]] = self._saved_states[i]

@@ -148,7 +148,10 @@ class Levels:
 
 
 def _shortfalls(problem):
-    """Return shortfalls of variables and tables; none with weights, or too many."""
+    """Return the shortfalls of all unary scores and table entries.
+
+    The list is empty if edges have weights, or if there are too many entries.
+    """
     graph = problem.graph
     dense = [table for table in graph.tables if isinstance(table, DenseTable)]
     if graph.edge_weights is not None or (

@@ -43,17 +43,18 @@ cdef class WeightedSteps:
     cdef int32_t* _labeling
     cdef int32_t* _best
     cdef const double* _highest
-    # by factor, edges first: weight, list of violated factors, and seat in this list
+    # Weight of each factor, edges first; list of violated factors; and position of each
+    # factor in this list, -1 for factors that are not violated.
     cdef double* _weight
     cdef int32_t* _violated
     cdef int32_t* _seat
     cdef readonly Py_ssize_t n_violated
-    # by state: weighted sum of its variable's scores given the rest, and time at which
-    # the variable left the state
+    # of each state: weighted sum of its variable's scores given all other variables,
+    # and time at which the variable left the state
     cdef double* _value
     cdef int64_t* _left_at
-    # by variable: best other state and its gain, list of variables with a positive
-    # gain, and seat in this list
+    # Best other state of each variable; list of variables whose gain by this state is
+    # positive; position of each variable in this list, or -1; and the gains.
     cdef int32_t* _target
     cdef int32_t* _improving
     cdef int32_t* _improving_seat
@@ -98,7 +99,7 @@ cdef class WeightedSteps:
                 if variable >= 0:
                     used += self._move(problem, variable, self._target[variable])
                 else:
-                    # all steps are taboo: wait
+                    # all steps are taboo: taboos end when time has passed
                     self._time += 1
                 left -= used
                 if problem.late(used):
@@ -186,11 +187,11 @@ cdef class WeightedSteps:
     @cython.final
     cdef void _add_factor(self, Problem problem, Py_ssize_t factor, Py_ssize_t other,
                           double sign) noexcept nogil:
-        """Add a larger factor to the values of a variable, given the rest of its scope.
+        """Add a larger factor to the values of one variable, given the other variables.
         """
         cdef double* value = &self._value[problem.first[other]]
         cdef Py_ssize_t k
-        # a larger factor scores a labeling: each state is written to the labeling in
+        # `higher_entry` scores a labeling: each state is written to the labeling in
         # turn
         cdef int32_t present = self._labeling[other]
         self._entries_read += 4.0 * problem.states[other]
@@ -212,7 +213,7 @@ cdef class WeightedSteps:
             self._violated[self.n_violated] = factor
             self.n_violated += 1
         elif not violated and seat >= 0:
-            # the last factor of the list takes the seat
+            # the last factor of the list moves to the free position
             self.n_violated -= 1
             last = self._violated[self.n_violated]
             self._violated[seat], self._seat[last] = last, seat
@@ -294,7 +295,8 @@ cdef class WeightedSteps:
         cdef double* new = self._new_row
         cdef double least = self._highest[edge] - self._limit
         cdef double low = self._highest[edge] - self._weight[edge]
-        # `_add_edge` is inlined for both rows, which take most of the time of a step
+        # the code of `_add_edge` is repeated here for both rows, as computing rows
+        # takes most of the time of a step
         memset(old, 0, n * sizeof(double))
         memset(new, 0, n * sizeof(double))
         problem.add_states(edge, backward, before, old)
@@ -387,7 +389,8 @@ cdef class WeightedSteps:
     cdef void _compare(self, Problem problem, Py_ssize_t variable,
                        Py_ssize_t* best, Py_ssize_t* target,
                        double* gain) noexcept nogil:
-        """Update the best step by the states of a variable that are not taboo."""
+        """Replace the best step if another state of a variable, not taboo, gains more.
+        """
         cdef const double* value = &self._value[problem.first[variable]]
         cdef Py_ssize_t k, present = self._labeling[variable]
         cdef double other_gain

@@ -11,7 +11,8 @@ cdef class Window:
     # outside the window, or with a fixed state
     cdef int32_t* variable
     cdef int32_t* place
-    # by variable of the problem: number of candidates; by state: the candidates
+    # Of each variable v of the problem: number of candidates. The candidates are states
+    # of v, and begin at the offset of the states of v.
     cdef int32_t* n_candidates
     cdef int32_t* candidates
 

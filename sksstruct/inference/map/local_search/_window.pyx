@@ -50,7 +50,8 @@ cdef class Window:
         limit : int
             Largest number of states of each variable.
         candidates : ndarray of shape (n_states.sum(),), int32
-            The first `limit` entries at the offset of a variable's states.
+            Candidates: the first `limit` entries from the offset of a variable's
+            states.
         """
         cdef const int32_t* source = const_int32s(candidates)
         cdef Py_ssize_t variable, first

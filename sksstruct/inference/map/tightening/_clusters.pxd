@@ -10,24 +10,28 @@ cdef class Sweeps:
     cdef Problem problem
     cdef object _owned
     cdef Py_ssize_t n, n_edges
-    # by variable: number of states, offset of the states; by state: present score
+    # of each variable: number of states, and offset of its states in `beliefs`, which
+    # has the current score of each state
     cdef const Py_ssize_t* states
     cdef const Py_ssize_t* first
     cdef double* beliefs
-    # by edge: variables; present tables, at start[e] to start[e + 1]
+    # of each edge e: its two variables; its current table is in `tables`, from start[e]
+    # to start[e + 1] - 1
     cdef const Pair* ends
     cdef const Py_ssize_t* start
     cdef double* tables
-    # by variable: edges to earlier variables are lower[v] to lower[v + 1] - 1; edges to
-    # later variables are in `_upper_edge`, from upper[v] to upper[v + 1] - 1
+    # of each variable v: edges to earlier variables are lower[v] to lower[v + 1] - 1;
+    # edges to later variables are in `_upper_edge`, from upper[v] to upper[v + 1] - 1
     cdef const Py_ssize_t* lower
     cdef const Py_ssize_t* upper
     cdef const int32_t* _upper_edge
-    # by triplet: three edges, and the offsets of three tables
+    # of each part 3 t + s, s = 0, 1, 2, of triplet t: its edge, and the offset of the
+    # triplet's table of this edge in `_messages`
     cdef const Py_ssize_t* _parts
     cdef const Py_ssize_t* _start_message
     cdef double* _messages
-    # by edge: list of 3 t + s, where the edge is part s of triplet t
+    # of each edge e: `_in_place`, from _in_first[e] to _in_first[e + 1] - 1, has the
+    # numbers 3 t + s of the triplets t of which the edge is part s
     cdef const Py_ssize_t* _in_first
     cdef const int32_t* _in_place
     cdef double* _row

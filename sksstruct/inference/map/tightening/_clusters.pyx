@@ -10,11 +10,12 @@ reweighted message passing, IEEE PAMI 37 (2015).
 The arrays hold reparametrized scores: tables of variables and edges, and for a triplet
 (a, b, c) the sum of three tables, of (a, b), (a, c) and (b, c). Edges have their
 earlier variable first, and are sorted by their later variable and then the earlier
-one. A sweep visits the edges that end at a variable, and then the variable. A visited
-variable takes the maxima of edges to earlier variables, and gives equal shares of its
-scores to edges to later variables; a visited edge does the same with triplets. At the
-end of a sweep, edges and triplets have maxima of zero, and the sum of the variables'
-maxima is the bound.
+one. A sweep visits the edges that end at a variable, and then the variable. At the
+visit of a variable, the maxima of its edges to earlier variables are moved to the
+variable, and equal shares of its scores are moved to its edges to later variables. At
+the visit of an edge, scores are moved between the edge and its triplets likewise. At
+the end of a sweep, edges and triplets have maxima of zero, and the sum of the
+variables' maxima is the bound.
 """
 
 cimport cython
@@ -27,7 +28,7 @@ from sksstruct.utils._simd cimport sks_largest, sks_row_best
 
 @cython.final
 cdef class Sweeps:
-    """Sweeps over the arrays of `Clusters`, which checks them."""
+    """Sweeps that move scores in the arrays of `Clusters`."""
 
     def __cinit__(self, Problem problem, arrays):
         self.problem, self._owned = problem, arrays
@@ -48,7 +49,6 @@ cdef class Sweeps:
     def sweep(self, bint backward):
         """Visit all edges and variables once; return the bound, inf if time ran out."""
         cdef double bound
-        # a single call without the GIL
         with nogil:
             bound = self._sweep(backward)
         return bound
@@ -69,11 +69,13 @@ cdef class Sweeps:
                     return INFINITY
             if not backward:
                 total += self._visit_node(node, False)
-        # maxima of edges and triplets are zero: their last parts have taken the maxima
+        # Maxima of edges and triplets are zero, and add nothing to the bound: the end
+        # that is visited last takes the maxima of an edge, and the edge that is visited
+        # last takes those of a triplet.
         return total
 
     cdef double _visit_node(self, Py_ssize_t node, bint backward) noexcept nogil:
-        """Take maxima of edges to visited nodes, give shares to the other edges.
+        """Move maxima of edges to visited nodes to a node; move shares to other edges.
 
         Returns the maximum of the scores that the node keeps.
         """
@@ -82,7 +84,8 @@ cdef class Sweeps:
         cdef Py_ssize_t n_upper = self.upper[node + 1] - self.upper[node]
         cdef double* belief = &self.beliefs[self.first[node]]
         cdef Py_ssize_t n_give = n_lower if backward else n_upper
-        # TRW-S: the larger number of edges on one side determines the shares
+        # as in TRW-S, the share is 1 / max(number of edges to earlier variables, number
+        # of edges to later variables)
         cdef double share = 1.0 / max(1, n_lower, n_upper)
         if backward:
             for i in range(self.upper[node], self.upper[node + 1]):
@@ -142,17 +145,19 @@ cdef class Sweeps:
     # ---- triplets ----
 
     cdef double _visit_edge(self, Py_ssize_t edge, bint backward) noexcept nogil:
-        """Take maxima of triplets, and give shares of the edge's scores to triplets.
+        """Move maxima of triplets to an edge, and shares of its scores to triplets.
 
-        The edge takes from triplets with edges visited before, gives to triplets with
-        edges visited later, and keeps a share for its later variable. Returns the work.
+        The edge receives maxima of triplets of which another edge was visited before,
+        gives shares to triplets of which another edge is visited later, and keeps one
+        share. Returns the work in table entries.
         """
         cdef Py_ssize_t i, k, part, triplet, n_take = 0, n_give = 0
         cdef Py_ssize_t size = self.start[edge + 1] - self.start[edge]
         cdef double* table = &self.tables[self.start[edge]]
         cdef double* message
         cdef double share, work = 4.0 * size
-        # a sweep visits part 0 of a triplet first; a backward sweep visits part 2 first
+        # of the three edges of a triplet, a forward sweep visits part 0 first and part
+        # 2 last; a backward sweep visits part 2 first and part 0 last
         for i in range(self._in_first[edge], self._in_first[edge + 1]):
             triplet, part = self._in_place[i] // 3, self._in_place[i] % 3
             n_give += part > 0 if backward else part < 2
@@ -176,7 +181,10 @@ cdef class Sweeps:
 
     cdef double _take_triplet_maxima(self, Py_ssize_t triplet, Py_ssize_t part,
                                      double* table) noexcept nogil:
-        """Move a triplet's maximum for each pair of states to an edge; return the work.
+        """Move a triplet's maxima to its edge `part`; return the work in table entries.
+
+        The maxima are over the states of the third variable, for each pair of states of
+        the edge.
         """
         cdef double* low = &self._messages[self._start_message[3 * triplet]]
         cdef double* side = &self._messages[self._start_message[3 * triplet + 1]]

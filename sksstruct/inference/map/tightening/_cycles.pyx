@@ -30,7 +30,7 @@ cdef Py_ssize_t STRIDE = 7919
 
 
 def add_shares(Sweeps clusters, shares, out_tables):
-    """Add the shares of both ends to all entries of each edge."""
+    """Add shares of the scores of both ends to the table of each edge."""
     cdef Py_ssize_t edge, u, v, j, k, entry
     cdef const double* share = const_doubles(shares)
     cdef double* out = doubles(out_tables)
@@ -46,7 +46,7 @@ def add_shares(Sweeps clusters, shares, out_tables):
 
 
 def add_maxima(Sweeps clusters, all_tables, row_room, col_room, beliefs):
-    """Add the maxima of rows and columns of edges to the states of both ends."""
+    """Add row and column maxima of each edge's table to the scores of its ends."""
     cdef Py_ssize_t edge, u, v, j, k, rows, cols
     cdef const double* tables = const_doubles(all_tables)
     cdef double* row = doubles(row_room)
@@ -121,7 +121,10 @@ cdef class TriangleSearch:
 
     cdef double _score(self, Sweeps clusters, Py_ssize_t low, Py_ssize_t side,
                        Py_ssize_t high) noexcept nogil:
-        """Return the sum of three maxima minus the maximum of the sum; 0 if too small.
+        """Return the decrease of the bound that a triangle guarantees; 0 if too small.
+
+        This is the sum of the maxima of the three edges, minus the maximum of their
+        sum. `low`, `side` and `high` are the edges (a, b), (a, c) and (b, c).
         """
         cdef Py_ssize_t n_a = clusters.states[clusters.ends[low][0]]
         cdef Py_ssize_t n_b = clusters.states[clusters.ends[low][1]]
@@ -152,7 +155,7 @@ cdef class TriangleSearch:
                     self.work += n_c
                     total = sks_row_best(n_c, 1.0, ac + a * n_c, bc + b * n_c)
                     best = max(best, ab[a * n_b + b] + total)
-            # `best` can only rise: the decrease is too small
+            # `best` can only rise, so that the decrease can only become smaller
             if tops - best <= self._least:
                 return 0.0
         return tops - best
@@ -220,6 +223,9 @@ cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
 
 def first_contradiction(all_weights, all_ends, parents, parities):
     """Return the first |weight| whose sign contradicts the path between its ends, or 0.
+
+    Weights are in descending order of |weight|. The path is in the forest of the
+    weights before.
     """
     cdef const double* weights = const_doubles(all_weights)
     cdef const Py_ssize_t* ends = const_intps(all_ends)
@@ -264,8 +270,8 @@ cdef class CycleSearch:
     cdef readonly double work
     cdef double _end
     cdef Py_ssize_t n_nodes
-    # by node: offset of its weights; by weight: its other node, and whether the weight
-    # is negative
+    # of each node: offset of its weights in the arrays below; of each of these weights:
+    # the node at the other end, and whether the weight is negative
     cdef const Py_ssize_t* _first
     cdef const Py_ssize_t* _other
     cdef const int8_t* _negative
@@ -283,7 +289,10 @@ cdef class CycleSearch:
         self._reached_from, self._queue = intps(reached), intps(queue)
 
     def go_on(self, Py_ssize_t k, Py_ssize_t skip):
-        """Search from root k on; return the next k or -1, and a cycle or None."""
+        """Search from the roots k, k + 1, ... until one of them is on a cycle.
+
+        Returns the number after this root and the cycle, or -1 and None at the end.
+        """
         cdef Py_ssize_t root
         cdef bint found
         # after a cycle, check the limits before the search continues

@@ -11,7 +11,7 @@ from sksstruct.inference.map.tightening._clusters import Sweeps
 class Clusters:
     """Scores of variables, edges and triplets, between which sweeps move scores.
 
-    Sweeps change no total score of a labeling.
+    Sweeps do not change the total score of any labeling.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Search for triangles and cycles on which best entries of edges disagree.
 
-This file sets up the arrays of the kernels, which describe the method and cite papers.
+This file sets up the arrays of the kernels in `_cycles`, where the method is described.
 """
 
 import numpy as np
@@ -90,7 +90,7 @@ class Triangles:
         return self._kernel.work
 
     def find(self, most_work):
-        """Score the triangles.
+        """Find triangles of the graph, and the decrease of the bound by each.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class SignedGraph:
         self.weights, self.ends = weights[order], nodes[order].astype(np.intp)
 
     def threshold(self):
-        """Return the largest |weight| w for which weights of w or more contradict.
+        """Return the largest w such that weights of |weight| >= w have a contradiction.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class SignedGraph:
         variables : list of int
             Variables of a cycle, which may repeat.
         """
-        # weights are sorted in decreasing order
+        # weights are in decreasing order of |weight|: the first `n_weights` are used
         n_weights = int((np.abs(self.weights) >= threshold).sum())
         search = CycleSearch(
             self._problem, self._n_nodes, self._connect(n_weights),
@@ -194,7 +194,7 @@ class SignedGraph:
                 yield [node // self._n_chosen for node in path]
 
     def _connect(self, n_weights):
-        """List the first weights by node, with the workspace of a search."""
+        """Return arrays for `CycleSearch`: the first weights by node, and workspace."""
         ends, negative = self.ends[:n_weights], self.weights[:n_weights] < 0
         # each weight is listed at both of its nodes
         both = np.concatenate([ends, ends[:, ::-1]])

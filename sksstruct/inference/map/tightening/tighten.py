@@ -25,7 +25,7 @@ _SWEEPS, _LEAST_PROGRESS = 10, 0.002
 _STALLED = 0.001
 # A round adds at most max(_AT_ONCE, _SHARE times the number of variables) triplets,
 # first from triangles; cycles are searched, by falling thresholds, until this number is
-# reached. Largest number of entries of all triplet tables.
+# reached. The tables of all triplets together have at most `_MOST_ENTRIES` entries.
 _SHARE, _AT_ONCE, _MOST_ENTRIES = 0.5, 20, 10_000_000
 # Least guaranteed decrease of the bound by a new triplet, relative to the gap.
 _NOISE = 1e-5
@@ -33,8 +33,8 @@ _NOISE = 1e-5
 _THRESHOLDS = 0.5, 0.1, 0.02
 # Number of states of each variable that are split from all others.
 _SPLITS = 6
-# Largest work of a search for clusters: a number of sweeps, or of table entries if
-# more.
+# Largest work of a search for clusters: the work of `_SEARCH_SWEEPS` sweeps, but at
+# least `_SEARCH_WORK` table entries.
 _SEARCH_SWEEPS, _SEARCH_WORK = 20.0, 1e6
 # Rounds before the first search for labelings; the interval grows by half each time.
 _FIRST_SEARCH = 2
@@ -53,7 +53,7 @@ class Tightening:
     work : float
         Table entries read so far.
     n_triplets : int
-        Number of clusters.
+        Number of triplets added so far.
     """
 
     def __init__(self, run):
@@ -61,8 +61,9 @@ class Tightening:
         rows, scopes, tables = written_out(run.problem.graph)
         if run.messages is not None:
             rows, scopes, tables = run.messages.reparametrize(rows, scopes, tables)
-        # entries further below the best entry than twice the gap are in no better
-        # labeling; larger values for these entries make sums more precise
+        # Entries that are below the best entry of their table by more than twice the
+        # gap are in no labeling that is better than the incumbent. These entries are
+        # raised, because sums of smaller numbers are more precise.
         top = sum(float(term.max()) for term in (*rows, *tables))
         most = 2.0 * max(top - run.score, run.tol * max(1.0, abs(run.score)))
         rows, tables = (
@@ -114,7 +115,6 @@ class Tightening:
         run, clusters = self.run, self._clusters
         for _ in range(_SWEEPS):
             before = clusters.bound
-            # after the forward sweep all scores are in the variables again
             clusters.sweep(True)
             bound = clusters.sweep() + self._constant
             self.work += 2.0 * clusters.sweep_work
@@ -125,7 +125,7 @@ class Tightening:
                 return
 
     def beliefs(self):
-        """Return scores of all states, flat; states of large scores are promising."""
+        """Return a score of each state, in a flat array; large scores are promising."""
         return promising(self._clusters, spread(self._clusters))
 
     def _decode(self):
