@@ -18,9 +18,11 @@ from sksstruct.inference.map.branch_and_bound._terms import (
 from sksstruct.inference.map.branch_and_bound.network import Network
 from sksstruct.inference.map.branch_and_bound.search import ROOT, DepthFirst
 
+# Largest number of dead ends of a depth-first search before its open nodes enter the
+# heap.
 _MOST_DEAD_ENDS = 10_000
-# Most decisions stored for open nodes; with more, depth-first searches do not end
-# early.
+# Largest number of decisions stored for open nodes in the heap. With more, the open
+# nodes of depth-first searches do not enter the heap.
 _MOST_DECISIONS = 20_000_000
 
 

@@ -3,11 +3,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from sksstruct.inference.map.branch_and_bound._network cimport CostNetwork
 
 
-# Queue of variables, each at most once; the lowest or the highest one is taken first.
+# Queue of variables, from which the lowest or the highest variable is removed. `waits`
+# has a flag for each variable; the `n` variables in the queue are from `low` to `high`.
 cdef struct Queue:
     uint8_t* waits
     Py_ssize_t n, low, high
-    # only variables from `begin` to `end` are queued
+    # only variables from `begin` to `end` - 1 enter the queue
     Py_ssize_t begin, end
 
 

@@ -20,7 +20,7 @@ from libc.string cimport memset
 
 from sksstruct.utils._pointers cimport int32s, uint8s
 
-# Factors with more tuples wait until some values of their variables are removed.
+# Factors with more tuples of alive values are skipped until some values are removed.
 cdef Py_ssize_t MAX_TUPLES = 20_000
 # Largest average number of visits of a variable in one call of `propagate`; the least
 # gain of an existential projection is the distance of c0 to the limit, shifted right by
@@ -80,7 +80,9 @@ cdef class Consistency(CostNetwork):
 
     cdef void focus(self, Py_ssize_t begin, Py_ssize_t own_end,
                     Py_ssize_t end) noexcept nogil:
-        """Restrict propagation to a range; the limit removes values up to `own_end`.
+        """Restrict propagation to the variables from `begin` to `end` - 1.
+
+        Values whose cost reaches the limit are removed from variables before `own_end`.
         """
         cdef Queue* queues[3]
         cdef Py_ssize_t k
@@ -271,7 +273,7 @@ cdef class Consistency(CostNetwork):
 
     cdef void _minimize_pair(self, Py_ssize_t factor, Py_ssize_t target,
                              bint full) noexcept nogil:
-        """Write to `least` what `minimize` writes, for a factor of two variables.
+        """Write the min-marginals of a pair to `least`, as `minimize` does.
 
         The residue (last support) of a value is tried first: if its cost is 0, no other
         value is read.
@@ -357,7 +359,7 @@ cdef class Consistency(CostNetwork):
         return 0
 
     cdef int _extend(self, Py_ssize_t factor, Py_ssize_t target) except -1 nogil:
-        """Extend all costs of the other variables into a factor of three or more."""
+        """Extend all costs of the other variables into a factor that is no pair."""
         cdef Py_ssize_t i, k, variable, value
         cdef int64_t cost
         for i in range(self.scope_first[factor], self.scope_first[factor + 1]):
@@ -459,7 +461,9 @@ cdef class Consistency(CostNetwork):
     # ---- sweeps ----
 
     def sweep(self, bint backward=False):
-        """Sweep: collect and share out costs at all variables in order, or backward.
+        """Collect costs at each variable, and share them out to later factors.
+
+        The variables are visited in order, or in reverse order if `backward`.
 
         Returns
         -------
@@ -496,8 +500,8 @@ cdef class Consistency(CostNetwork):
         cdef int64_t share
         n_shares = self.in_first[variable + 1] - self.in_first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
-            # as in TRW-S: the larger of the numbers of factors with and without a later
-            # variable
+            # as in TRW-S, the number of shares is the larger of two numbers: of factors
+            # with a later variable, and of factors without
             n_later += self._continues(i, backward)
         n_shares = max(n_later, n_shares - n_later)
         if n_later == 0:
@@ -514,7 +518,8 @@ cdef class Consistency(CostNetwork):
         return 0
 
     cdef inline bint _continues(self, Py_ssize_t i, bint backward) noexcept nogil:
-        """Whether a factor has a later variable, or backward an earlier one."""
+        """Whether factor `in_factor[i]` has a later variable (`backward`: an earlier).
+        """
         cdef Py_ssize_t factor = self.in_factor[i]
         if backward:
             return self.in_place[i] > self.scope_first[factor]

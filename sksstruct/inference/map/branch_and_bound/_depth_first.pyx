@@ -76,7 +76,7 @@ cdef class Descent:
         cdef int64_t work_end = network.work + work
         cdef Py_ssize_t dead_end_limit = self.n_dead_ends + dead_ends, variable
         while True:
-            # each turn makes one decision: a first or a second branch
+            # each turn begins a first or a second branch, or solves a leaf
             if self.dead:
                 self.n_dead_ends += 1
                 if not self._backtrack(network):
@@ -165,7 +165,8 @@ cdef class Descent:
             self._weight[network.scope[i]] += 1.0
 
     cdef Py_ssize_t _choose(self, Consistency network) noexcept nogil:
-        """Return the variable to branch on; -1: elimination finds all open values."""
+        """Return the variable to branch on; -1: all open variables can be eliminated.
+        """
         cdef Py_ssize_t n_core = self._tail.peel(network)
         cdef bint any_one = n_core < 0
         # the core is empty: all open variables can be eliminated
@@ -178,9 +179,10 @@ cdef class Descent:
 
     cdef Py_ssize_t _fewest_values(self, Consistency network, Py_ssize_t begin,
                                    Py_ssize_t end, bint core) noexcept nogil:
-        """Return the open variable with the fewest values for its weight, or -1.
+        """Return the open variable with the fewest values divided by its weight, or -1.
 
-        With `core`, only variables of the core are compared.
+        Only variables from `begin` to `end` - 1 are compared; with `core`, only those
+        of the core.
         """
         cdef Py_ssize_t variable, best = -1
         cdef double cost, least = 0.0

@@ -19,7 +19,7 @@ cdef class CostNetwork:
     cdef int64_t top
     # number of table entries read: a measure of work that is the same in every run
     cdef readonly int64_t work
-    # owner of the arrays behind the pointers
+    # namespace of the arrays that the pointers below point into
     cdef object _owned
     # values of variable v are at first[v] to first[v + 1]; the first size[v] of
     # `values` there are alive, and `place` is the position (seat) of each value in this
@@ -29,9 +29,9 @@ cdef class CostNetwork:
     cdef int32_t* place
     cdef int64_t* size
     cdef int64_t* unary
-    # by variable: upper bound on the costs of the values that are alive
+    # upper bound on the costs of the alive values of each variable
     cdef int64_t* highest
-    # by variable: cost moved from the variable to c0
+    # cost that has been moved from each variable to c0
     cdef int64_t* settled
     # factors: scopes in increasing order; each place in a scope has deltas (cost moved
     # from the table to each value of its variable) and residues (last supports)
@@ -41,7 +41,7 @@ cdef class CostNetwork:
     cdef int64_t* delta
     cdef int32_t* residue
     cdef const int64_t** tables
-    # by variable: places in scopes, and the factors of these places
+    # of each variable: its places in all scopes, and the factors of these places
     cdef const Py_ssize_t* in_first
     cdef const int32_t* in_place
     cdef const int32_t* in_factor

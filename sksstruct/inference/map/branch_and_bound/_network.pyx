@@ -166,13 +166,13 @@ cdef class CostNetwork:
 
     cdef int64_t too_much(self, Py_ssize_t variable) noexcept nogil:
         """Return the least cost at which a value of a variable is removed."""
-        # variables of descendants are searched later, maybe with another limit
+        # variables of descendant clusters are searched later, maybe with another limit
         return self.limit - self.c0 if variable < self.own_end else self.top
 
     # ---- factors of any number of variables ----
 
     cdef Py_ssize_t n_tuples(self, Py_ssize_t factor) noexcept nogil:
-        """Number of tuples of alive values, or one million if there are more."""
+        """Return the number of a factor's tuples of alive values, at most a million."""
         cdef Py_ssize_t i, n = 1
         for i in range(self.scope_first[factor], self.scope_first[factor + 1]):
             n *= self.size[self.scope[i]]
@@ -182,7 +182,7 @@ cdef class CostNetwork:
 
     cdef void minimize(self, Py_ssize_t factor, Py_ssize_t target,
                        bint full) noexcept nogil:
-        """Write to `least` the min-marginals of a factor for the variable at a place.
+        """Write the min-marginals of a factor for the variable at `target` to `least`.
 
         With `full` the costs of the other variables are added to the factor.
         """

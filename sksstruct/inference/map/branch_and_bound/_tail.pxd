@@ -11,14 +11,15 @@ cdef enum:
 @cython.final
 cdef class Tail:
     cdef object _owned
-    # by variable: whether the core contains it, and its value in the best labeling
+    # of each variable: whether the core contains it, and its value in the best labeling
     cdef uint8_t* core
     cdef int32_t* value
     # the place (number) of each open variable, and the variable at each place
     cdef int32_t* _place
     cdef int32_t _open[MOST_OPEN]
     cdef Py_ssize_t _n_open
-    # by place: number and list of neighbors; by pair: whether they share a factor
+    # number and list of the neighbors of each place; for each pair of places, whether
+    # they are neighbors
     cdef int32_t _degree[MOST_OPEN]
     cdef int32_t _neighbors[MOST_OPEN][MOST_OPEN]
     cdef uint8_t _linked[MOST_OPEN][MOST_OPEN]
@@ -30,6 +31,7 @@ cdef class Tail:
     cdef Py_ssize_t _offset[MOST_OPEN][MOST_OPEN]
     cdef int64_t* _entries
     cdef Py_ssize_t _n_entries, _capacity
+    # unary costs of the alive values at all places, and the offset of each place
     cdef int64_t* _unary
     cdef Py_ssize_t _unary_capacity
     cdef Py_ssize_t _first[MOST_OPEN + 1]

@@ -17,7 +17,7 @@ from sksstruct.utils._pointers cimport int32s, uint8s
 
 @cython.final
 cdef class Tail:
-    """Workspace for the elimination of the open variables of a network."""
+    """Elimination of the open variables of a network, with its workspace."""
 
     def __cinit__(self, arrays):
         self._owned = arrays
@@ -210,7 +210,7 @@ cdef class Tail:
     cdef inline int64_t _pair_cost(self, Consistency network,
                                    Py_ssize_t a, Py_ssize_t i,
                                    Py_ssize_t b, Py_ssize_t j) noexcept nogil:
-        """Return the cost of a pair of places with values i and j."""
+        """Return the cost of values i and j of the variables at places a and b."""
         if a < b:
             return self._entries[
                 self._offset[a][b] + i * network.size[self._open[b]] + j]
@@ -265,7 +265,8 @@ cdef class Tail:
     cdef void _read_off(self, Consistency network) noexcept nogil:
         """Follow the backpointers, from the variable eliminated last to the first."""
         cdef Py_ssize_t k, a, b, c, choice, variable
-        cdef int32_t* chosen = self._degree     # by place, in the array of degrees
+        # chosen value at each place, in the array of the degrees, which are not needed
+        cdef int32_t* chosen = self._degree
         # decided variables have a single value
         for variable in range(network.n_variables):
             self.value[variable] = network.values[network.first[variable]]

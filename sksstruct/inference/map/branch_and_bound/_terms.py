@@ -14,12 +14,12 @@ _RESOLUTION, FORBIDDEN = 2.0**50, 2**58
 _FINER, _MOST_EXACT = 0.25, 4_000_000
 # `refine` keeps the scale if the grain exceeds this number times the number of terms.
 _FINE_ENOUGH = 64
-# Whole scores are reparametrized only if the estimated rounding error is at most
-# `_MOST_LOST`; sums over many sweeps are estimated to lose `_LOST` times the largest
-# score.
+# If all scores are whole numbers, they are reparametrized only if the estimated
+# rounding error is at most `_MOST_LOST`; sums over many sweeps are estimated to lose
+# `_LOST` times the largest score.
 _MOST_LOST, _LOST = 2.0**-10, 2.0**-38
-# Messages are used if their bound is below the upper bound by more than this share of
-# the gap.
+# Messages are used if their bound is below the sum of the terms' best scores by more
+# than this share of the gap.
 _LEAST_USE = 0.05
 # Sweeps end if `_PATIENCE` pairs of a forward and a backward sweep raise c0 by at most
 # the share `_LEAST_PROGRESS` of the distance from c0 to the limit.

@@ -87,12 +87,12 @@ cdef class Goods:
         return slot
 
     cdef Good* find(self, Py_ssize_t cluster, int64_t code) noexcept nogil:
-        """Return the good of a key, or NULL."""
+        """Return the good of a cluster and a code, or NULL."""
         cdef int32_t k = self._slots[self._slot(cluster, code)]
         return &self.goods[k] if k >= 0 else NULL
 
     cdef Good* insert(self, Py_ssize_t cluster, int64_t code) except NULL nogil:
-        """Return the good of a key; a missing good is created, without bounds."""
+        """Return the good of a cluster and a code; a missing good is created."""
         cdef Py_ssize_t slot = self._slot(cluster, code)
         cdef Good* good
         if self._slots[slot] < 0:
@@ -180,7 +180,7 @@ cdef class TreeDescent(Descent):
         self._place_first, self._place = (
             const_intps(arrays.place_first), const_intps(arrays.places))
         self._call_values = int32s(arrays.call_values)
-        # each array of the stack is a row
+        # each array of the stack is a row of `call_indices` or `call_costs`
         self._cluster, self._call_mark, self._call_lowest = (
             indices, indices + n, indices + 2 * n)
         self._call_code, self._call_shift, self._call_limit, self._call_start = (
@@ -319,7 +319,8 @@ cdef class TreeDescent(Descent):
             elif next_child < 0:
                 next_child, next_code, next_certain = child, code, certain
                 next_lower = lower
-                # many repetitions with slightly higher limits would be slow
+                # each repeated search of a child gets a larger step, as many
+                # repetitions with slightly higher limits would be slow
                 if good != NULL:
                     room = self._step << min(good.n_searches, STEP_SHIFT)
         if low >= network.limit:

@@ -33,7 +33,7 @@ class Network(Consistency):
     work : int
         Number of table entries read so far.
     culprit : int
-        The factor that was visited last.
+        The factor of the last projection.
     arrays : SimpleNamespace
         The arrays that the kernel works on.
     """
