@@ -176,7 +176,7 @@ class TreeComponent(Component):
         self._partner, self._memory_full = None, False
         scopes = [place[list(scope)] for scope in scopes]
         axes = [np.argsort(scope) for scope in scopes]
-        # a tuple that costs the limit or more is in no labeling below the limit
+        # a tuple that costs the limit or more is in no labeling that costs less
         tables = [
             np.where(table >= limit, FORBIDDEN, table).transpose(axis)
             for table, axis in zip(tables, axes, strict=True)
@@ -197,7 +197,7 @@ class TreeComponent(Component):
 
     @property
     def work(self):
-        """Table entries read so far, by the search without clusters, too."""
+        """Number of table entries that the searches with and without clusters read."""
         partner = self._partner
         return self.network.work + (0 if partner is None else partner.network.work)
 

@@ -30,7 +30,8 @@ cdef int LEAST_GAIN_SHIFT = 16
 
 
 cdef inline void enqueue(Queue* queue, Py_ssize_t variable) noexcept nogil:
-    """Add a variable between `begin` and `end` to the queue, unless it waits there."""
+    """Add a variable from `begin` to `end` - 1 to the queue, unless the queue has it.
+    """
     if queue.begin <= variable < queue.end and not queue.waits[variable]:
         queue.waits[variable] = 1
         queue.n += 1
@@ -91,7 +92,7 @@ cdef class Consistency(CostNetwork):
         queues[0], queues[1], queues[2] = &self._lost, &self._risen, &self._doubtful
         for k in range(3):
             queues[k].begin, queues[k].end = begin, end
-        # the limit may be another one: check all values again
+        # the range may have another limit: check all values again
         self._settled_c0 = -1
 
     cdef void wake(self, Py_ssize_t variable) noexcept nogil:
@@ -251,7 +252,7 @@ cdef class Consistency(CostNetwork):
             cost = self.least[value]
             if cost <= 0:
                 continue
-            # a removed value needs no cost
+            # a value whose cost would reach the limit is removed instead
             if cost + self.unary[first + value] >= most:
                 self.remove(variable, value)
                 continue
@@ -342,8 +343,8 @@ cdef class Consistency(CostNetwork):
             for k in range(self.size[variable]):
                 value = self.values[self.first[variable] + k]
                 cost = self.least[value]
-                # nothing required: the value has a support, or the projection removes
-                # it
+                # the value requires no cost: it has a support, or the projection
+                # removes it
                 if (cost <= 0
                         or cost + self.unary[self.first[variable] + value] >= most):
                     continue

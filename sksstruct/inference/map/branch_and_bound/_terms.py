@@ -71,8 +71,9 @@ class Terms:
         if highest - bound <= _LEAST_USE * (highest - score):
             messages = None
         terms = *rows, *tables
-        # labelings above `score` pick no entry that is below the best one of its term
-        # by more than -`lowest`; the margin allows for rounding errors of the sums
+        # In a labeling that scores more than `score`, no entry is below the best one of
+        # its term by more than -`lowest`. The margin allows for rounding errors of the
+        # sums.
         size = sum(abs(float(term.max())) for term in terms)
         lowest *= 1.0 + 1e-6
         lowest -= 1e-12 * size
@@ -106,8 +107,8 @@ class Terms:
         self.scale = _RESOLUTION / gap
         grain = 0.25 * self._tol * self.scale
         if self.whole:
-            # a power of two keeps whole scores whole; after a reparametrization, which
-            # rounds them, the grain is slightly less than one unit of score
+            # Multiplied by a power of two, whole scores stay whole. A reparametrization
+            # rounds scores: then the grain is slightly less than one unit of score.
             self.scale = 2.0 ** math.floor(math.log2(self.scale))
             grain = self.scale * (1.0 - 2.0 * _MOST_LOST * moved)
         self.grain = int(min(max(1.0, grain), FORBIDDEN))
@@ -192,7 +193,7 @@ def _largest(scores):
 
 
 def _whole(scores, lowest):
-    """Whether all scores are whole that are at least the best one plus `lowest`."""
+    """Whether all scores of at least the best one plus `lowest` are whole numbers."""
     high = scores[scores >= scores.max() + lowest]
     return bool((high == np.round(high)).all())
 

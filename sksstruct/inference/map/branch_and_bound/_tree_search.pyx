@@ -227,7 +227,7 @@ cdef class TreeDescent(Descent):
         cdef Py_ssize_t k = self._n_calls
         self._cluster[k], self._call_code[k] = cluster, code
         self._call_mark[k], self._call_lowest[k] = network.n_saved, self._lowest
-        # difference of the subproblem's given cost and c0
+        # the subproblem's cost in terms of the given costs, minus c0
         self._call_shift[k] = cluster_cost - network.c0 if k else 0
         self._call_limit[k] = self._call_start[k] = limit
         self._call_above[k] = self._call_limit[k - 1] if k else 0
@@ -373,7 +373,8 @@ cdef class TreeDescent(Descent):
         cdef int64_t work_end = network.work + work
         cdef Py_ssize_t variable
         while self._n_calls:
-            # each turn makes one decision, or begins or ends the search of a cluster
+            # each turn makes one decision, begins or ends the search of a cluster, or
+            # stores the cost of a leaf
             if self.dead:
                 self.n_dead_ends += 1
                 if not self._backtrack(network):

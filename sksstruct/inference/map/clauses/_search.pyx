@@ -26,7 +26,7 @@ cdef enum:
     FALSE = -1
     OPEN = 0
     NONE = -1
-    # Conflicts in a unit of Luby's sequence.
+    # Number of conflicts in a unit of Luby's sequence.
     UNIT = 100
 
 # Factor by which the activity increment grows at each conflict, so that older
@@ -347,7 +347,7 @@ cdef class ConflictSearch:
                 else:
                     self._learned[self._n_learned] = self._literals[k]
                     self._n_learned += 1
-            # find the last marked literal of this level on the trail
+            # find the last marked literal on the trail, which is of the current level
             while True:
                 place -= 1
                 literal = self._trail[place]

@@ -96,7 +96,7 @@ class Constraints:
             self._clauses.append(np.ascontiguousarray(clauses, dtype=np.int32))
 
     def _add_one_state_each(self):
-        """Add clauses that make one state of each variable true that is not binary."""
+        """Add clauses that make one state true of each variable that is not binary."""
         graph = self._graph
         for k in np.unique(self._states[self._states != 2]).tolist():
             first = graph.first_state[:-1][self._states == k]

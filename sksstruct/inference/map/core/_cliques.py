@@ -189,7 +189,7 @@ def _cover(pairs):
             continue
         work += min(len(near[a]), len(near[b]))
         clique, candidates = [a, b], near[a] & near[b]
-        # for each candidate: number of members with which it shares no clique yet
+        # number of members with which each candidate shares no clique yet
         gain = {c: (c in uncovered[a]) + (c in uncovered[b]) for c in candidates}
         while candidates:
             work += len(candidates)

@@ -59,7 +59,7 @@ class Reduced:
     def __init__(self, graph, margin=1.0, joins=False):
         self.given, self._margin = graph, margin
         self.penalty, self.cliques = 0.0, None
-        # checked first, as sums of forced scores could overflow, too
+        # the check comes first, as sums of scores in `Forced` could overflow, too
         ranges = table_ranges(graph.tables)
         _check_sums(graph, ranges[0])
         forced = Forced(graph)

@@ -185,8 +185,9 @@ cdef void _quadratic(Py_ssize_t n_states, double scale, double limit,
 cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
                                  const double* incoming, double* begin,
                                  Py_ssize_t* top) noexcept nogil:
-    """Write the upper envelope of incoming_i - scale (x - i)^2; return the last k.
+    """Write the upper envelope of incoming_i - scale (x - i)^2.
 
+    Returns the index of the last piece.
     Piece k is the parabola of state top[k], from begin[k] to begin[k + 1].
     """
     cdef Py_ssize_t i, k = 0

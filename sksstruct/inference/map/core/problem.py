@@ -28,7 +28,7 @@ class MAPProblem(Problem):
             # a copy, as kernels may write to it
             unary=np.array(graph.unaries),
             ends=graph.edges, weights=graph.edge_weights,
-            # scratch of one message
+            # workspace of one message
             value=np.empty(most), index=np.empty(most, dtype=np.intp),
             # tables without edges send no messages, and need no preparation
             uses=np.bincount(graph.edge_tables, minlength=len(graph.tables)),

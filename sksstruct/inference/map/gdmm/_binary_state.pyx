@@ -24,7 +24,8 @@ from sksstruct.inference.map.core._problem cimport Problem, other_end
 from sksstruct.projections._simplex cimport threshold_by_dropping
 from sksstruct.utils._pointers cimport doubles, int8s, int32s
 
-# A flip must gain more than this, so that rounding cannot make flips go on forever.
+# A flip of a variable must raise the score by more than this, so that rounding errors
+# cannot make flips go on forever.
 cdef double NEGLIGIBLE = 1e-12
 
 # A number for each end of an edge.
@@ -32,7 +33,7 @@ ctypedef double[2] Pair
 
 
 cdef class BinaryState:
-    """Kernels of Algorithm 2, on the arrays of `MAPBinaryGDMMState`."""
+    """Kernels of Algorithm 2 of the paper, on the arrays of `MAPBinaryGDMMState`."""
 
     cdef Problem problem
     cdef object _owned, _owned_edges
@@ -138,7 +139,7 @@ cdef class BinaryState:
             self.n_active += 1
 
     def sum_over_edges(self):
-        """Compute `_sum` of each variable, for the search (10)."""
+        """Compute `_sum` of each variable: its descent (10) where x_i is zero."""
         with nogil:
             self._sum_over_edges(self.problem)
 
@@ -170,7 +171,7 @@ cdef class BinaryState:
         """
         cdef Py_ssize_t variable
         cdef double x, degree, total = 0.0
-        # inactive variables stay at zero
+        # x_i of inactive variables stays zero
         for variable in range(problem.n_variables):
             if not self._is_active[variable]:
                 continue
@@ -234,7 +235,8 @@ cdef class BinaryState:
                 self._sum[variable] = self._unary[variable]
             for k in range(self.n_active):
                 edge = self._edges[k]
-                # maximum over the edge's four entries: both off, either one on, both on
+                # maximum over the four joint states of the edge's variables: both off,
+                # one of them on, both on
                 first, second = -self._mu[k][0], -self._mu[k][1]
                 self._sum[problem.ends[edge][0]] -= first
                 self._sum[problem.ends[edge][1]] -= second

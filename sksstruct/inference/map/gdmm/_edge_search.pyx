@@ -41,7 +41,9 @@ cdef class EntrySearch:
     cdef int run(self, SlotState state, Problem problem, Py_ssize_t edge,
                  const double* first, const double* second,
                  Search* search) except -1 nogil:
-        """Write the entry of largest theta_f(j, k) - first(j) - second(k) to `search`.
+        """Write an edge's entry of largest descent to `search`.
+
+        The descent of entry (j, k) is theta_f(j, k) - first(j) - second(k).
         """
         cdef Py_ssize_t side, variable
         search.table_index = problem.table_of[edge]
@@ -77,8 +79,9 @@ cdef class EntrySearch:
         cdef const int32_t* cols = search.state[1]
         cdef Py_ssize_t i, j, k, row, n = search.n_slots[1]
         cdef double weight = search.weight, first, high, low, score
-        # states of v are in ascending order of gradients: the search of a row ends at
-        # the first state whose upper bound is not above the best descent so far
+        # states of the second end are in ascending order of gradients: the search of a
+        # row ends at the first state whose upper bound is not above the best descent so
+        # far
         self._sort(second, n)
         low = second[self._order[0]]
         for i in range(search.n_slots[0]):
@@ -100,7 +103,8 @@ cdef class EntrySearch:
         """
         cdef const double* high = (search.table.row_high if side == 0
                                    else search.table.col_high)
-        # side 0: rows of the states of u; side 1: columns of the states of v
+        # a line is the row of a state of the first end (side 0), or the column of a
+        # state of the second end (side 1)
         cdef Py_ssize_t i, line, other, row, col
         cdef double gradient
         for i in range(search.n_slots[side]):
@@ -178,7 +182,7 @@ cdef inline void _offer(Search* search, double score, Py_ssize_t row,
 
 
 cdef void _search_active(Search* search, const Active* active) noexcept nogil:
-    """Search the active entries of y_f."""
+    """Search the active entries of the edge's marginals y_f."""
     cdef Py_ssize_t k, i, j, row, col
     # active entries are few, and contain the best entry at convergence
     for k in range(active.count):
@@ -195,5 +199,5 @@ cdef inline bint _is_best_of_formula(const TableSpec* table, Py_ssize_t row,
         return False
     if table.kind == POTTS:
         return (row == col) == (table.agree > table.differ)
-    # the score falls with distance, which is zero on the diagonal
+    # entries fall with the distance of the two states, which is zero on the diagonal
     return row == col

@@ -35,7 +35,7 @@ cdef double STILL = 1e-18
 
 
 cdef class GreedyState(SlotState):
-    """Kernel of Algorithm 1, on the arrays of `MAPGDMMState`."""
+    """Kernel of Algorithm 1 of the paper, on the arrays of `MAPGDMMState`."""
 
     cdef double _eta
     cdef EntrySearch _search
@@ -60,7 +60,9 @@ cdef class GreedyState(SlotState):
 
     cdef bint _update_factor(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
-        """Search (8) and step (6) for one factor; return whether another step may help.
+        """Activate the entry of steepest descent (8) of a factor, and take a step (6).
+
+        Returns whether another step may help.
         """
         cdef Active* active = &self._active[factor]
         cdef double step_square
@@ -146,9 +148,10 @@ cdef class GreedyState(SlotState):
         return 0
 
     cdef double _descend(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Take a step (6) of a factor: write it to `_work`, and add it to M y.
+        """Take a projected gradient step (6) in the active entries of a factor's y_f.
 
-        Returns the squared norm of the step. `_drop_zeros` adds the step to y_f.
+        The step is written to `_work` and added to the marginals M y; `_drop_zeros`
+        adds it to y_f. Returns the squared norm of the step.
         """
         cdef Active* active = &self._active[factor]
         cdef double rho = self.rho, step_square, change, bound = active.arity * self.rho
@@ -234,7 +237,10 @@ cdef class GreedyState(SlotState):
         active.count = n_left
 
     cdef double _threshold(self, const double* values, Py_ssize_t n) noexcept nogil:
-        """Return tau for which the sum of max(0, values - tau) is 1."""
+        """Return tau for which the sum of max(0, values - tau) is 1.
+
+        This is the threshold of the projection of `values` onto the simplex.
+        """
         # Insertion sort, as the values are few. `threshold_by_partition` of the
         # projections adds the values in another order, and its results differ in the
         # last digit.
@@ -261,7 +267,8 @@ cdef class GreedyState(SlotState):
 
     cdef int _update_variable(self, Problem problem, Py_ssize_t variable,
                               bint multipliers) except -1 nogil:
-        """Update one variable by search (7), projection (4) and multipliers (9)."""
+        """Update one variable: search a state (7), project (4), update multipliers (9).
+        """
         cdef Py_ssize_t degree = (problem.in_first[variable + 1]
                                   - problem.in_first[variable])
         # a variable without factors has no mean to project; its initial state is the
@@ -285,7 +292,7 @@ cdef class GreedyState(SlotState):
         cdef Py_ssize_t state, rank = self._next_rank[variable]
         while rank < n and self._slot[first + self._by_score[first + rank]] >= 0:
             rank += 1
-        # slots are never removed, so that the next search starts here
+        # slots are never removed, so that the next search starts at this rank
         self._next_rank[variable] = rank
         if rank == n:
             return 0
@@ -431,7 +438,8 @@ cdef class GreedyState(SlotState):
                 score += self._ends[problem.in_place[i]].mu[k]
             if score > best:
                 best = score
-        # the best state without multipliers is the first by score without a slot
+        # states without slots have no multipliers: the best of these states is the
+        # first one in descending order of scores
         for k in range(problem.states[variable]):
             if slot[by_score[k]] < 0:
                 return max(best, unary[by_score[k]])

@@ -143,7 +143,8 @@ cdef class Lists:
         cdef Line* listed
         while True:
             listed = self._line_of(table, column, line, depth)
-            # a longer list may order equal entries differently: search all of it
+            # the search begins at the start of the list, as a longer list may order
+            # equal entries differently
             for k in range(listed.depth):
                 if slots[listed.top[k]] < 0:
                     return listed.top[k]

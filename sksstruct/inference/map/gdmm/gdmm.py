@@ -83,7 +83,8 @@ class MAPGDMM(MAPSolver):
     sweeps: int = 1
 
     _pairwise = False
-    # Steps (6) of each factor per iteration, and whether searches use sorted lists.
+    # Largest number of projected gradient steps (6) of each factor per iteration, and
+    # whether searches use sorted lists.
     _steps = 1
     _lists = True
     _allowed = {
@@ -111,8 +112,9 @@ class MAPGDMM(MAPSolver):
                 next_decoding = int(1.5 * (k + 1)) + 1
                 search = decode(run, state.flat_marginals())
                 if problem.n_higher:
-                    # rounding, and moves of single variables and of forests, consider
-                    # at most one variable of a larger factor at a time
+                    # Rounding, and moves of single variables and of forests, change at
+                    # most one variable of a larger factor at a time. This search
+                    # changes several.
                     search_promising(run, search, state.flat_marginals())
             if k + 1 >= next_bound or residual <= self.tol:
                 next_bound = int(1.2 * (k + 1)) + 1

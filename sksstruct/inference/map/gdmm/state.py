@@ -74,7 +74,7 @@ class MAPGDMMState(GreedyState):
         return out
 
     def flat_marginals(self):
-        """Return the fractional solution.
+        """Return the marginals x_i of all variables: the fractional solution.
 
         Returns
         -------

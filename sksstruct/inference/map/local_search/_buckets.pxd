@@ -12,7 +12,7 @@ from sksstruct.inference.map.local_search._window cimport Window
 # candidate of the last place changes fastest.
 cdef struct Part:
     int32_t count
-    # the places: of a variable and at most MAX_NEIGHBORS neighbors
+    # places of the table's variables: one variable and at most MAX_NEIGHBORS neighbors
     int32_t scope[MAX_NEIGHBORS + 1]
     # offset of the table in `entries`; not a pointer, since `entries` moves when it
     # grows

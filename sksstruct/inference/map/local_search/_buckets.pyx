@@ -50,7 +50,7 @@ cdef class Buckets:
         """Put a part into the bucket of its place that is eliminated first."""
         cdef Part* table = &self.parts[part]
         cdef Py_ssize_t k, place = table.scope[0]
-        # find the place of the lowest rank
+        # the place of the lowest rank is eliminated first
         for k in range(1, table.count):
             if order.rank[table.scope[k]] < order.rank[place]:
                 place = table.scope[k]
@@ -173,7 +173,7 @@ cdef class Buckets:
 
     cdef double value(self, Problem problem, Window window,
                       const int32_t* labeling) noexcept nogil:
-        """Return the sum of the entries of all parts at a labeling of candidates."""
+        """Return the sum of all parts' entries at the states of a labeling."""
         cdef Py_ssize_t part, k, variable, index, entry
         cdef const Part* table
         cdef double total = 0.0
@@ -182,7 +182,7 @@ cdef class Buckets:
             entry = 0
             for k in range(table.count):
                 variable = window.variable[table.scope[k]]
-                # linear search: few candidates, in any order
+                # a linear search, as candidates are few and in any order
                 index = 0
                 while candidate(window, problem, variable, index) != labeling[variable]:
                     index += 1

@@ -61,7 +61,7 @@ cdef class CellParts:
     # ---- the cells ----
 
     cdef void _classify(self) noexcept nogil:
-        """Number the distinct states of each variable in order of appearance."""
+        """Write the class of each labeling at each variable to `_classes`."""
         cdef Py_ssize_t variable, i, j
         cdef Py_ssize_t n = self._problem.n_variables, n_labelings = self._n_labelings
         cdef uint8_t n_classes
@@ -147,7 +147,8 @@ cdef class CellParts:
             cell = self._cell[variable]
             if cell < 0:
                 continue
-            # backward: the first labeling of a class is written last
+            # the loop is backward, so that the first labeling of a class is written
+            # last
             for i in range(self._n_labelings - 1, -1, -1):
                 k = self._classes[variable * self._n_labelings + i]
                 self._labeling[self._first[cell] + k] = i
@@ -210,7 +211,7 @@ cdef class CellParts:
                     self._add(factor, 1, scores + self._first[self._listed[0]])
 
     def add_tables(self, factors, starts, out):
-        """Add the scores of factors of several cells to their tables."""
+        """Add the scores of factors to tables over the states of several cells."""
         cdef const Py_ssize_t* ids = const_intps(factors)
         cdef const Py_ssize_t* begin = const_intps(starts)
         cdef double* scores = doubles(out)
@@ -221,7 +222,8 @@ cdef class CellParts:
 
     cdef void _add(self, Py_ssize_t factor, Py_ssize_t count,
                    double* out) noexcept nogil:
-        """Add the scores of a factor for all states of its listed cells."""
+        """Add the scores of a factor for all joint states of its listed cells to `out`.
+        """
         cdef Py_ssize_t i, k, entry, rest, size, n_entries = 1
         for i in range(count):
             n_entries *= self._size(self._listed[i])

@@ -66,7 +66,8 @@ cdef class Elimination:
         # than MAX_NEIGHBORS neighbors
         if problem.n_edges > 32 * problem.n_variables:
             return False
-        # all or nothing: `plan` makes no random choice
+        # under `all_or_nothing`, `plan` makes no random choice, and does not use the
+        # state of the generator
         with nogil:
             self.window.enter(problem, &variables[0], problem.n_variables)
             self.order.plan(problem, self.window, total, total, True, &unused)
@@ -120,7 +121,8 @@ cdef class Elimination:
             if table.count:
                 self._buckets.file(self.order, made)
             else:
-                # the last variable of a component: its maximum is that of the component
+                # the last variable of a component: its maximum is the largest score of
+                # the component
                 self._maximum += self._buckets.entries[table.start]
         return True
 
@@ -135,7 +137,7 @@ cdef class Elimination:
                 order.neighbors[place][count] = order.neighbors[place][k]
                 count += 1
         order.n_neighbors[place] = count
-        # `plan` has ensured that the product is within the budget
+        # `plan` has ensured that the number of entries is within the budget
         for k in range(count):
             n_entries *= candidates_at(self.window, order.neighbors[place][k])
         # parts of the bucket are over the neighbors and the eliminated place only
@@ -152,7 +154,7 @@ cdef class Elimination:
 
     cdef bint _open_bucket(self, Scan* scan, Py_ssize_t place,
                            const Part* made) noexcept nogil:
-        """Point at the first entries of all parts of a bucket; False: too many parts.
+        """Point `scan` at the first entries of a bucket's parts; False: too many parts.
         """
         cdef Py_ssize_t k, part = self._buckets.head[place]
         # all neighbors begin with candidate 0
@@ -169,12 +171,12 @@ cdef class Elimination:
 
     cdef void _open_part(self, Scan* scan, Py_ssize_t place, const Part* made,
                          const Part* part) noexcept nogil:
-        """Point at the first entry of a part, and compute its strides."""
+        """Append a part to `scan`, at its first entry, and compute its strides."""
         cdef Py_ssize_t i, k, stride = 1, back = 0, p = scan.n_parts
         # a neighbor outside the scope of a part does not change the part's entry
         for k in range(made.count):
             scan.move[k][p] = 0
-        # the last place of a scope is fastest
+        # the candidate of the last place of a scope changes fastest
         for i in range(part.count - 1, -1, -1):
             if part.scope[i] == place:
                 scan.own_stride[p] = stride

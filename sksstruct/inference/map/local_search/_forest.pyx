@@ -57,7 +57,7 @@ cdef class Forest:
         cdef int32_t state, present = labeling[variable]
         memcpy(out, &problem.unary[problem.first[variable]],
                problem.states[variable] * sizeof(double))
-        # messages account for edges inside the forest
+        # edges inside the forest are left out, as messages account for them
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             edge = problem.in_factor[i]
             other = other_end(problem, edge, variable)
@@ -153,7 +153,8 @@ cdef class Forest:
 
     cdef void _enqueue(self, Py_ssize_t variable, Py_ssize_t parent,
                        Py_ssize_t edge) noexcept nogil:
-        """Append a variable to the queue."""
+        """Append a variable to the queue; store its parent and the edge to the parent.
+        """
         self._parent[variable] = parent
         self._parent_edge[variable] = edge
         self._queue[self.size] = variable
@@ -176,7 +177,7 @@ cdef class Forest:
             scores = &self._scores[problem.first[variable]]
             self.condition(problem, labeling, variable, scores)
             total += scores[labeling[variable]]
-            # each edge of the forest once: at the child
+            # each edge of the forest is counted once, at the child
             if self._parent[variable] != NO_PARENT:
                 edge = self._parent_edge[variable]
                 total += problem.entry(edge, labeling[problem.ends[edge][0]],

@@ -15,16 +15,19 @@ ctypedef int32_t[MAX_NEIGHBORS] Neighbors
 
 @cython.final
 cdef class EliminationOrder:
-    # by place in the window: neighbors (places that share a table), and rank
+    # of each place in the window: neighbors (places that share a table), and rank
     cdef Neighbors* neighbors
     cdef int32_t* n_neighbors
     cdef int32_t* rank
-    # places: first the eliminated ones in their order, then the waiting ones
+    # places of variables without a fixed state: first the eliminated places in their
+    # order, then the places that wait for elimination
     cdef int32_t* order
     cdef Py_ssize_t n_eliminated
-    # number of variables with fixed states, and entries that the elimination reads
+    # number of variables with fixed states, and number of entries that the elimination
+    # reads
     cdef readonly Py_ssize_t n_fixed, n_entries
-    # index of each place in `order`; stack of places that were leaves when pushed
+    # index of each place in `order`, which has `_end` places; stack of `_n_leaves`
+    # places, which were leaves when they were pushed
     cdef int32_t* _index
     cdef int32_t* _leaves
     cdef Py_ssize_t _end, _n_leaves

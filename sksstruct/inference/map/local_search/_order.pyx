@@ -117,7 +117,7 @@ cdef class EliminationOrder:
         cdef Py_ssize_t i, other, variable = window.variable[place]
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             other = window.place[other_end(problem, problem.in_factor[i], variable)]
-            # later places link themselves
+            # `_connect` links later places when its loop reaches them
             if not 0 <= other < place or self._link(place, other):
                 continue
             # the place with the full list gets a fixed state
@@ -262,7 +262,7 @@ cdef class EliminationOrder:
 
     cdef void _fix_waiting(self, Window window, Py_ssize_t index) noexcept nogil:
         """Fix the state of the variable at an index of `order`."""
-        # the last waiting place takes this index
+        # the last waiting place moves to this index
         self._fix(window, self.order[index])
         self._end -= 1
         self._move_to(self._end, index)

@@ -46,7 +46,7 @@ cdef class LocalMoves:
     cdef int32_t* _best
     cdef double _present_gain
     cdef double* _scores
-    # variables of the window; by variable: time of its last entry into a window;
+    # variables of the window; time at which each variable last entered a window; and
     # variables and states at the start of an annealing step, to undo the step
     cdef int32_t* _window
     cdef int32_t* _entry_time
@@ -362,7 +362,7 @@ cdef class LocalMoves:
         cdef Py_ssize_t variable, _k
         cdef double gain, total = 0.0
         for _k in range(kicks):
-            # drawn with replacement
+            # variables are drawn with replacement
             variable = self._window[random_below(&self._random, size)]
             gain = self._kick(problem, variable)
             total += gain
@@ -379,12 +379,14 @@ cdef class LocalMoves:
         self._forest.clear()
         self._forest.condition(problem, self._labeling, variable, scores)
         present = self._labeling[variable]
-        # most of many states are bad: the best of three is accepted more often
+        # most states of a variable with many states lower the score much: a step with
+        # the best of three random states is accepted more often
         for _k in range(2 if n > 4 else 0):
             state = random_below(&self._random, n)
             if state != present and (scores[state] > scores[best] or best == present):
                 best = state
-        # a loss is kept here: `_anneal_once` accepts or undoes the whole step
+        # the state is kept even if the score falls: `_anneal_once` accepts or undoes
+        # the whole step
         gain = scores[best] - scores[present]
         self._labeling[variable] = best
         return gain

@@ -80,7 +80,8 @@ class ViolationsFirst:
         if run.score > before:
             self._share, self._idle = min(2.0 * self._share, _MOST_SHARE), 0
             return
-        # without an improvement, the next turn of this kind begins at the incumbent
+        # without an improvement, the next turn with this limit and tenure begins at the
+        # incumbent
         self._kernels[k] = None
         self._idle += 1
         if self._idle % self.n_kinds == 0:
@@ -143,7 +144,7 @@ class Levels:
             # the limit is the upper end of the class below the gap
             self.limits.append((float(np.ldexp(1.0, low - _SHIFT)), float(unit)))
         if not self.limits and penalty and len(used) == 1:
-            # all shortfalls are violated constraints
+            # a single class: all shortfalls are those of violated constraints
             self.limits.append((-0.5 * penalty, 1.0))
 
 

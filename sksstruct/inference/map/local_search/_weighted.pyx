@@ -27,7 +27,8 @@ cdef Py_ssize_t SAMPLE = 40
 # SHRINK.
 cdef Py_ssize_t FEASIBLE = 30
 cdef double SHRINK = 0.7
-# Steps until values are recomputed, as rounding errors of updates accumulate.
+# Number of steps after which the values of all states are recomputed, as rounding
+# errors of updates accumulate.
 cdef Py_ssize_t REFRESH = 100_000
 
 
@@ -93,7 +94,7 @@ cdef class WeightedSteps:
                 if variable < 0:
                     self._record(problem)
                     variable = self._escape(problem)
-                # a choice counts as work even if it reads no entries
+                # choosing a step counts as work even if no entries are read
                 used = self._entries_read + 8.0
                 self._entries_read = 0.0
                 if variable >= 0:
@@ -151,7 +152,7 @@ cdef class WeightedSteps:
     @cython.final
     cdef void _add_around(self, Problem problem, Py_ssize_t factor,
                           Py_ssize_t variable, double sign) noexcept nogil:
-        """Add a factor to the values of all its variables but one (-1: of all)."""
+        """Add a factor, times `sign`, to the values of its variables but `variable`."""
         cdef Py_ssize_t k, other
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             other = problem.scope[k]
@@ -273,7 +274,7 @@ cdef class WeightedSteps:
             self._present_gain += self._recheck(problem, factor)
             self._labeling[variable] = before
         self._labeling[variable] = state
-        # best steps are computed after all values
+        # best steps are updated after all values
         self._retarget(problem, variable)
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             self._retarget(problem, other_end(problem, problem.in_factor[i], variable))
@@ -362,7 +363,7 @@ cdef class WeightedSteps:
                 for factor in range(problem.n_factors):
                     self._weight[factor] *= SHRINK
                 self._recompute(problem)
-            # the smallest loss among random variables
+            # choose the step with the smallest loss among random variables
             for _k in range(SAMPLE):
                 variable = random_below(&self._random, problem.n_variables)
                 self._compare(problem, variable, best, target, &gain)
@@ -371,7 +372,7 @@ cdef class WeightedSteps:
         self._n_feasible = 0
         for k in range(self.n_violated):
             self._grow(problem, self._violated[k])
-        # step in a random violated factor
+        # choose the best step of the variables of a random violated factor
         factor = self._violated[random_below(&self._random, self.n_violated)]
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             self._compare(problem, problem.scope[k], best, target, &gain)

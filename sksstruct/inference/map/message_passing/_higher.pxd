@@ -6,7 +6,8 @@ from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport TableSpec
 
 # Summary of the gains of a condition's literals: inputs, and for some conditions a last
-# literal that is the output.
+# literal that is the output. The gain of a literal is the difference of its incoming
+# scores between on and off.
 cdef struct Gains:
     int condition
     Py_ssize_t arity, n_inputs, limit

@@ -200,7 +200,8 @@ cdef class HigherFactors:
         gains.best, gains.positive = -1, 0.0
         for i in range(gains.n_inputs):
             gain = self._gain[i]
-            # for the best input itself, `second` is the best of the other inputs
+            # for the input of the largest gain, `second` is the largest gain of the
+            # other inputs
             if gain > gains.top:
                 gains.top, gains.second, gains.best = gain, gains.top, i
             elif gain > gains.second:
@@ -216,13 +217,15 @@ cdef class HigherFactors:
         """
         cdef Py_ssize_t arity = gains.arity, limit = gains.limit
         cdef double gain = self._gain[i]
-        # off: the `limit` largest positive gains of the other literals, among the
-        # `limit` + 1 largest if literal i is one of them
+        # `off` is the sum of the `limit` largest positive gains of the other literals.
+        # If literal i is among the `limit` largest, the first `limit` + 1 are summed,
+        # without literal i.
         if self._rank[i] < limit:
             off[0] = self._prefix[min(limit + 1, arity)] - max(0.0, gain)
         else:
             off[0] = self._prefix[min(limit, arity)]
-        # on: the gain of literal i, plus the `limit` - 1 largest of the other literals
+        # `on` is the gain of literal i, plus the `limit` - 1 largest positive gains of
+        # the other literals
         on[0] = -INFINITY
         if limit > 0 and self._rank[i] < limit - 1:
             on[0] = gain + self._prefix[min(limit, arity)] - max(0.0, gain)

@@ -8,7 +8,7 @@ cdef class Messages:
     cdef double* _messages
     cdef double* _beliefs
     cdef readonly double bound
-    # direction of the last sweep
+    # whether the last sweep was backward
     cdef readonly bint backward
 
     cdef int _sweep(self, Problem problem, bint backward) except -1 nogil

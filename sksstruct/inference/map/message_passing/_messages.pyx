@@ -14,7 +14,7 @@ cdef class Messages:
         self._beliefs = doubles(arrays.beliefs)
 
     def sweep(self, bint backward=False):
-        """Update all messages once, and return the bound: inf if the time is over."""
+        """Update all messages once; return the bound, or inf after the deadline."""
         cdef Problem problem = self.problem
         self.backward = backward
         with nogil:
@@ -23,5 +23,6 @@ cdef class Messages:
 
     # Extension types have no abstract methods: this method does nothing.
     cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
-        """Update all messages, beliefs and the bound: inf if the time is over."""
+        """Update all messages, beliefs and the bound, which is inf after the deadline.
+        """
         return 0

@@ -67,7 +67,7 @@ cdef class MaxProductSweeps(Messages):
         cdef double* without
         cdef double* message
         cdef double work = 1.0
-        # b_i: the beliefs without the messages of this factor
+        # incoming scores b_i: the beliefs without the messages of this factor
         for i in range(arity):
             variable = problem.scope[begin + i]
             belief = &self._beliefs[problem.first[variable]]

@@ -160,7 +160,7 @@ cdef class TreeSweeps(Messages):
         for i in range(problem.in_first[node], problem.in_larger[node]):
             edge = problem.in_factor[i]
             other = other_end(problem, edge, node)
-            # an edge to an earlier neighbor: both ends have states by now
+            # if the neighbor is earlier, both ends of the edge have states
             if (other < node) != backward:
                 self.score += entry_from(problem, edge, node, self._labeling[node],
                                          self._labeling[other])
@@ -171,7 +171,7 @@ cdef class TreeSweeps(Messages):
             for j in range(problem.states[node]):
                 reduced[j] = share * belief[j] - message[j]
             problem.message(edge, problem.ends[edge][0] != node, reduced, out)
-            # move the maximum to the bound, so that messages stay bounded
+            # move the message's maximum to the bound, so that messages stay bounded
             top = sks_largest(problem.states[other], out)
             self.bound += top
             for j in range(problem.states[other]):

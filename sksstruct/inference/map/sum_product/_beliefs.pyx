@@ -135,8 +135,7 @@ cdef class BeliefSweeps:
     # ---- values ----
 
     def normalize(self, marginals):
-        """Write the marginals of all variables, which are normalized, to `marginals`.
-        """
+        """Write the normalized marginals of all variables to `marginals`."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k, first, size
         cdef double total

@@ -37,7 +37,8 @@ cdef class FactorSums:
         cdef HigherFactors higher = HigherFactors(problem)
         cdef Py_ssize_t k, arity = higher.arity
         self._higher, self.width = higher, higher.width
-        # `HigherFactors` computes max-marginals of the same incoming scores
+        # the memory is shared with `HigherFactors`, which computes max-marginals of the
+        # same incoming scores
         self.incoming = higher.incoming
         self.out = <double*>zeros(arity * self.width, sizeof(double))
         self._state = <Py_ssize_t*>zeros(arity, sizeof(Py_ssize_t))
@@ -187,7 +188,8 @@ cdef class FactorSums:
         output = self._gain[arity - 1]
         for i in range(arity):
             if has_output and i == n_inputs:
-                # output off: all inputs off; output on: the sum with count 1
+                # with the output off, all inputs are off; with the output on, the log
+                # sum over the inputs is that of count 1
                 off, on = 0.0, output + self._before[n_inputs * self._counts + 1]
             else:
                 off = self._others(table, i, most, more, 0)
@@ -204,7 +206,7 @@ cdef class FactorSums:
 
     cdef void _count(self, Py_ssize_t n_inputs, Py_ssize_t most,
                      bint more) noexcept nogil:
-        """Compute `_before` and `_after`: log sums over inputs, by the number on."""
+        """Write log sums over inputs, by the number on, to `_before` and `_after`."""
         cdef Py_ssize_t i, c
         cdef double* before = self._before
         cdef double* after = self._after + n_inputs * self._counts
@@ -232,8 +234,9 @@ cdef class FactorSums:
         cdef const double* ahead = self._before + i * self._counts
         cdef const double* behind = self._after + (i + 1) * self._counts
         cdef double none = behind[0]
-        # terms: counts before input i, in decreasing order; `some` sums over the
-        # allowed positive counts after input i
+        # The loop is over the number of earlier inputs that are on, in descending
+        # order. `some` is the log sum over the allowed positive numbers of later inputs
+        # that are on.
         for before in range(most, -1, -1):
             room = most if more else most - before - on
             while n_after < room:

@@ -75,9 +75,11 @@ cdef class Sweeps:
         return total
 
     cdef double _visit_node(self, Py_ssize_t node, bint backward) noexcept nogil:
-        """Move maxima of edges to visited nodes to a node; move shares to other edges.
+        """Move scores between a node and its edges.
 
-        Returns the maximum of the scores that the node keeps.
+        The maxima of an edge move to the node if the edge's other end was visited
+        before; shares of the node's scores move to all other edges. Returns the maximum
+        of the scores that the node keeps.
         """
         cdef Py_ssize_t i, k, size = self.states[node]
         cdef Py_ssize_t n_lower = self.lower[node + 1] - self.lower[node]
@@ -195,7 +197,8 @@ cdef class Sweeps:
         cdef Py_ssize_t a, b, c, k
         cdef double* row = self._row
         cdef double top
-        # the innermost loop is over c in all three cases, for contiguous reads
+        # `low`, `side` and `high` are the triplet's tables of (a, b), (a, c) and (b,
+        # c). The innermost loop is over c in all three cases, for contiguous reads.
         if part == 0:
             for a in range(n_a):
                 for b in range(n_b):

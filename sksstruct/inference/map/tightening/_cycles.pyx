@@ -166,6 +166,7 @@ cdef class TriangleSearch:
 def weigh(Sweeps clusters, tables, chosen, Py_ssize_t n_chosen, weights, high, where):
     """Compute the weights of all pairs of splits of all edges.
 
+    A split separates one state of a variable from all other states.
     `high` and `where` are workspace: three rows of numbers, and one of indices.
     """
     cdef Py_ssize_t edge
@@ -187,11 +188,12 @@ cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
     cdef Py_ssize_t rows = clusters.states[u], cols = clusters.states[v]
     cdef Py_ssize_t s, t, j, k, row, col
     cdef const double* table = &tables[clusters.start[edge]]
-    # of each column: largest entry, second largest, and largest outside the split row
+    # of each column: largest entry (`high`), second largest entry, and largest entry
+    # outside the row of the split state (`rest`)
     cdef double* second = high + cols
     cdef double* rest = high + 2 * cols
     cdef double same, differ
-    # without a row, the maximum of a column is its largest or second largest entry
+    # without one row, the maximum of a column is its largest or second largest entry
     for k in range(cols):
         high[k] = second[k] = -INFINITY
         for j in range(rows):
@@ -204,7 +206,7 @@ cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
         row = chosen[u * n_chosen + s]
         if row < 0:
             continue
-        # find the maximum of each column without the split row
+        # find the maximum of each column without the row of the split state
         for k in range(cols):
             rest[k] = second[k] if where[k] == row else high[k]
         for t in range(n_chosen):
@@ -263,7 +265,7 @@ cdef Py_ssize_t _root(Py_ssize_t* parent, int8_t* parity, Py_ssize_t node,
 
 @cython.final
 cdef class CycleSearch:
-    """Search for contradictory cycles among the largest weights."""
+    """Search for cycles with an odd number of negative weights (contradictions)."""
 
     cdef Problem _problem
     cdef object _owned

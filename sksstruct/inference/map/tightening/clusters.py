@@ -43,7 +43,7 @@ class Clusters:
             beliefs=np.concatenate(rows), states=states, first=offsets(states),
             row=np.empty(int(np.max(states))), messages=np.zeros(0),
         )  # fmt: skip
-        # without triplets, the relaxation is that of the edges
+        # without triplets, the relaxation has the consistency constraints of edges only
         self.triplets = np.zeros((0, 3), dtype=np.intp)
         self._set_edges(pairs)
         self._index()

@@ -164,7 +164,7 @@ class SignedGraph:
         return first_contradiction(self.weights, self.ends, np.arange(n), parity)
 
     def cycles(self, threshold, skip, most_work):
-        """Yield the shortest contradictory cycles through every node.
+        """Yield a shortest contradictory closed walk through each node that is on one.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class SignedGraph:
         Yields
         ------
         variables : list of int
-            Variables of a cycle, which may repeat.
+            Variables of a closed walk, which may repeat.
         """
         # weights are in decreasing order of |weight|: the first `n_weights` are used
         n_weights = int((np.abs(self.weights) >= threshold).sum())

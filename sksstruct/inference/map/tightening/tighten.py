@@ -18,8 +18,8 @@ from sksstruct.inference.map.tightening.cycles import (
 
 # Name of the rounds in the trace of a run.
 _PART = "tightening"
-# Pairs of sweeps in a round, at most; a round has fewer if a pair lowers the bound by
-# at most this share of the gap.
+# Largest number of pairs of sweeps in a round. The sweeps of a round end early if a
+# pair lowers the bound by at most the share `_LEAST_PROGRESS` of the gap.
 _SWEEPS, _LEAST_PROGRESS = 10, 0.002
 # A round without new clusters is the last if the gap falls by at most this share.
 _STALLED = 0.001
@@ -89,7 +89,7 @@ class Tightening:
         return len(self._clusters.triplets)
 
     def advance(self):
-        """Make one round: sweeps, now and then a search for labelings, new clusters.
+        """Make one round: sweeps, sometimes a search for labelings, and new triplets.
 
         Returns
         -------
@@ -181,7 +181,7 @@ class Tightening:
     # ---- for branch and bound ----
 
     def reparametrize(self, rows, scopes, tables):
-        """Return the reparametrized scores.
+        """Return the scores of variables and factors after all sweeps.
 
         Labelings worse than the incumbent may get other scores, which stay worse than
         the incumbent's.
