@@ -121,7 +121,7 @@ cdef class Consistency(CostNetwork):
         return possible
 
     cdef bint propagate(self) except -1 nogil:
-        """Process the queues, cheap work first; False: dead end."""
+        """Process the queues of variables, cheap work first; False: dead end."""
         cdef bint alive = True
         # visits are limited, as smaller and smaller moves of costs may never end; then
         # some full supports may be missing

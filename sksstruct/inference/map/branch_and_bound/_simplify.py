@@ -144,7 +144,7 @@ class Simplified:
         return out
 
     def restrict(self, labeling, members):
-        """Return the places of some variables' states among the remaining values.
+        """Return the index of each given variable's state among its remaining values.
 
         Parameters
         ----------

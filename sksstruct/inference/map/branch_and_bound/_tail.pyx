@@ -100,8 +100,8 @@ cdef class Tail:
         if self._linked[a][b]:
             return
         self._linked[a][b] = self._linked[b][a] = 1
-        # the degree of a variable of a larger factor exceeds the length of its list,
-        # which is not read
+        # variables of larger factors have a degree of at least MOST_OPEN; their lists
+        # of neighbors are not read
         if self._degree[a] < MOST_OPEN:
             self._neighbors[a][self._degree[a]] = b
         if self._degree[b] < MOST_OPEN:
@@ -152,7 +152,8 @@ cdef class Tail:
                 self._first[self._n_open] + 1, sizeof(int64_t))
         for a in range(self._n_open):
             variable = self._open[a]
-            # tables of this file are indexed by the seats of alive values
+            # tables of this file are indexed by the positions of alive values in
+            # `values`
             for k in range(network.size[variable]):
                 self._unary[self._first[a] + k] = network.unary[
                     network.first[variable]

@@ -50,7 +50,7 @@ cdef struct Good:
 
 @cython.final
 cdef class Goods:
-    """Hash table of bounds of subproblems; keys are clusters with codes.
+    """Hash table of bounds of subproblems, by cluster and code of separator values.
 
     Goods have best values and their cost, nogoods only a lower bound.
     """
@@ -104,7 +104,7 @@ cdef class Goods:
             good = &self.goods[self.n]
             good.cluster, good.code, good.values_begin = <int32_t>cluster, code, -1
             good.n_searches = 0
-            # a new good has bounds below every bound
+            # the bounds of a new good are below every cost
             good.lower = good.upper = -(1 << 62)
             self._slots[slot] = <int32_t>self.n
             self.n += 1
@@ -358,7 +358,7 @@ cdef class TreeDescent(Descent):
                 variable = self._separator[i]
                 code = code * (network.first[variable + 1] - network.first[variable])
                 code += self._hint[variable]
-            # every child on the way has a good
+            # the cluster has a good for these values of its separator
             good = self._goods.find(cluster, code)
             k = self._range[cluster][0]
             for i in range(k, self._range[cluster][1]):

@@ -220,7 +220,7 @@ class Forced:
 
 
 def _mask(graph):
-    """Return the unary scores, with -inf for states that were not observed."""
+    """Return the unary scores, with -inf for other states of observed variables."""
     scores = np.array(graph.unaries)
     observed = np.flatnonzero(graph.evidence >= 0)
     if len(observed):

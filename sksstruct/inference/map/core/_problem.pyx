@@ -96,7 +96,7 @@ cdef class Problem:
                 variable = self.scope[k]
                 entry_index = entry_index * self.states[variable] + labeling[variable]
             return table.data[entry_index]
-        # a literal is true in state 1, or if negated in state 0
+        # a literal is true in state 1 of its variable; a negated literal, in state 0
         for k in range(begin, end):
             last = labeling[self.scope[k]] != <int32_t>table.data[k - begin]
             n_true += last

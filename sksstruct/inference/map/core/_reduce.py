@@ -9,7 +9,8 @@ from sksstruct.inference.map.core._cliques import Cliques
 from sksstruct.inference.map.core._forced import Forced
 from sksstruct.inference.map.core._index import offsets
 
-# Tables of at most _SMALL entries are searched in batches of about _BATCH entries.
+# The ranges of tables of at most _SMALL entries are computed in batches of tables with
+# about _BATCH entries.
 _SMALL, _BATCH = 1024, 1_000_000
 
 
@@ -152,7 +153,7 @@ class Reduced:
         return full
 
     def marginals(self, parts):
-        """Return the marginals of all variables.
+        """Return the marginals of all variables of the given graph.
 
         Parameters
         ----------

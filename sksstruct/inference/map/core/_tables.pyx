@@ -161,7 +161,8 @@ cdef void _quadratic(Py_ssize_t n_states, double scale, double limit,
                      const double* incoming, double* out,
                      Scratch* scratch) noexcept nogil:
     """Write the message of a truncated quadratic table, by an envelope of parabolas."""
-    # begin and top hold the pieces of the envelope, at most one per state
+    # begin and state of each piece of the envelope, which has at most one piece per
+    # state
     cdef Py_ssize_t i, last, k = 0
     cdef double distance, high = sks_largest(n_states, incoming) - limit
     cdef double* begin = scratch.value

@@ -171,7 +171,7 @@ def _complete(run, reduced):
             result.status, result.bound = Status.INFEASIBLE, -np.inf
         elif result.status is not Status.INTERRUPTED:
             result.status = Status.NOT_FOUND
-    # Python floats print as plain numbers
+    # NumPy numbers become Python floats, which print as plain numbers
     result.score = float(result.score)
     result.bound = max(float(result.bound), result.score)
     return result

@@ -89,7 +89,7 @@ cdef class Lists:
 
     def best_outside(self, Py_ssize_t table, Py_ssize_t line, const int32_t[::1] slots,
                      bint column=False):
-        """Find the best state of a row or a column among those without a slot.
+        """Find the largest entry of a row or a column among states without a slot.
 
         Parameters
         ----------
@@ -109,10 +109,9 @@ cdef class Lists:
 
     cdef Py_ssize_t outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
                             double sign, const int32_t* slots) except -2 nogil:
-        """Return the best state of a line without a slot; -1 if all have slots.
+        """Return the state without a slot whose entry in a line is largest; -1 if none.
 
-        With sign < 0 the best state is that of the least entry, for edges with negative
-        weights.
+        With sign < 0, for edges with negative weights, the entry is the least one.
         """
         cdef const TableSpec* spec = &self.specs[table]
         cdef Py_ssize_t n = spec.rows if column else spec.cols
@@ -122,8 +121,8 @@ cdef class Lists:
         if spec.kind == POTTS:
             return _outside_potts(line, n, (spec.agree > spec.differ) == (sign > 0),
                                   slots)
-        # a scan: a dense table without lists, or a search for the least entry; the
-        # entries of a column are `cols` apart
+        # Read the whole line of a dense table that has no lists, or to find the least
+        # entry. The entries of a column are `cols` apart.
         if spec.kind == DENSE and column:
             return _scan_outside(spec.data + line, spec.cols, n, sign, slots)
         if spec.kind == DENSE:

@@ -19,7 +19,10 @@ from sksstruct.utils._memory cimport reserve
 
 @cython.final
 cdef class Buckets:
-    """Buckets for windows of a problem; arrays grow with the largest window."""
+    """Tables of a window, in buckets by the variable whose elimination reads them.
+
+    Arrays grow with the largest window.
+    """
 
     def __cinit__(self, Problem problem):
         self.head = np.zeros(problem.n_variables, dtype=np.intp)

@@ -152,7 +152,8 @@ def _graph_of(cells):
 def _distinct(rows):
     """Return an array's distinct rows, ascending, and the index of each row in them."""
     inverse = np.zeros(len(rows), dtype=np.int64)
-    # a number encodes the columns so far, which is much faster than sorting rows
+    # one number encodes a row's entries in the columns so far: sorting numbers is much
+    # faster than sorting rows
     for column in rows.T.astype(np.int64):
         _, index, inverse = np.unique(
             inverse * (column.max() + 1) + column,

@@ -70,7 +70,8 @@ cdef class EliminationOrder:
         self._connect(problem, window)
         self._list_waiting(window)
         while self.n_eliminated < self._end:
-            # leaves are eliminated first, which enlarges no table
+            # leaves (places with at most one neighbor) are eliminated first, because
+            # this enlarges no table
             index = self._next_leaf()
             if index < 0:
                 if all_or_nothing and (self.n_fixed

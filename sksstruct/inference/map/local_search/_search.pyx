@@ -345,7 +345,7 @@ cdef class LocalMoves:
     cdef void _save(self, Py_ssize_t size) noexcept nogil:
         """Save the states of a window, and its variables, which moves shuffle."""
         cdef Py_ssize_t i
-        # an annealing step changes no other states
+        # an annealing step changes no states outside the window
         for i in range(size):
             self._saved_window[i] = self._window[i]
             self._saved_states[i] = self._labeling[self._window[i]]

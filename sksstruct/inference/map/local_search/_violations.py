@@ -1,4 +1,4 @@
-"""Turns of a search for few violations, and limits that tell violations from scores."""
+"""Limits between violated constraints and low scores; searches with these limits."""
 
 from itertools import pairwise, product
 

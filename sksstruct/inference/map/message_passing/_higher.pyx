@@ -178,7 +178,8 @@ cdef class HigherFactors:
 
     cdef void _collect_gains(self, const TableSpec* table,
                              Gains* gains) noexcept nogil:
-        """Compute the gain of each literal, and the sum of scores if all are off."""
+        """Compute each literal's gain, and the sum of incoming scores if all are off.
+        """
         cdef Py_ssize_t i, true_state
         gains.all_off = 0.0
         for i in range(gains.arity):

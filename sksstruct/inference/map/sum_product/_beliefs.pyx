@@ -245,7 +245,7 @@ cdef double _log_sum(const double* values, Py_ssize_t n, double scale) noexcept 
 
 
 cdef inline double _largest(const double* values, Py_ssize_t n) noexcept nogil:
-    """Return the largest value."""
+    """Return the largest of n values."""
     cdef double top = values[0]
     cdef Py_ssize_t k
     for k in range(1, n):

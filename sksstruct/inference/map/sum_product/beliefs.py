@@ -61,7 +61,7 @@ class Beliefs(BeliefSweeps):
         return out
 
     def factor_scores(self, factor):
-        """Return the scores that messages add to a factor in its marginals.
+        """Return the scores a_i that are added to a factor's table in its marginals.
 
         Parameters
         ----------

@@ -81,7 +81,8 @@ class Clusters:
         # tables of new triplets come last and are zero
         messages = np.zeros(start[-1])
         messages[: self.n_entries] = self.arrays.messages
-        # `in_place` lists 3 t + s for part s of triplet t
+        # `in_place` has, for each edge, the numbers 3 t + s of the triplets t of which
+        # the edge is part s
         in_, in_place = places_by(parts, len(ends))
         self._replace(
             lower=lower, upper=upper, upper_edge=upper_edge, parts=parts,
