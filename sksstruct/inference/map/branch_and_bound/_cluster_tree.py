@@ -59,7 +59,7 @@ def tree_of_clusters(sizes, scopes, late):
     rank = {v: k for k, v in enumerate(order)}
     above = {v: min(around[v], key=rank.get, default=-1) for v in order}
     n_below, merged = dict.fromkeys(order, 1), {}
-    # `order` eliminates children before their parents
+    # in the order of elimination, children come before their parents
     for v in order:
         if above[v] < 0:
             continue

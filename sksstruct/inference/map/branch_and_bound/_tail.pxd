@@ -27,7 +27,8 @@ cdef class Tail:
     cdef Py_ssize_t _n_gone
     cdef int32_t _order[MOST_OPEN]
     cdef int32_t _near[MOST_OPEN][2]
-    # tables of pairs of places, the lower place on the first axis; their offsets, or -1
+    # offset in `_entries` of the table of each pair of places, -1 without a table; the
+    # lower place is on the table's first axis
     cdef Py_ssize_t _offset[MOST_OPEN][MOST_OPEN]
     cdef int64_t* _entries
     cdef Py_ssize_t _n_entries, _capacity

@@ -42,7 +42,7 @@ cdef struct Good:
     int64_t code
     # lower bound, and cost of the best values
     int64_t lower, upper
-    # offset of the best values of the cluster; -1: unknown
+    # offset of the cluster's best values in `Goods.values`; -1: unknown values
     Py_ssize_t values_begin
     # the cluster, and the number of its searches for this tuple
     int32_t cluster, n_searches

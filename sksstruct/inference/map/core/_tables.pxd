@@ -23,7 +23,7 @@ cdef struct TableSpec:
     Py_ssize_t rows, cols
     const double* data          # DENSE: the entries; LOGIC: 1.0 where negated
     double agree, differ        # POTTS: entries on and off the diagonal
-    double scale, limit         # LINEAR and QUADRATIC; LOGIC: the limit of a budget
+    double scale, limit         # LINEAR, QUADRATIC: see entry_of; LOGIC: budget limit
     int condition               # LOGIC: one of the conditions above
     # Large dense tables only, else NULL: largest entry of each row and each column, in
     # one allocation at row_high, which `Problem` frees.

@@ -62,8 +62,8 @@ cdef class Elimination:
         """
         cdef uint64_t unused = 1
         cdef int32_t[::1] variables = np.arange(problem.n_variables, dtype=np.int32)
-        # a cheap check first: with so many edges per variable, some variables have more
-        # than MAX_NEIGHBORS neighbors
+        # a cheap check first: on average each variable has more than 64 edges, and
+        # variables with more than MAX_NEIGHBORS neighbors cannot be eliminated
         if problem.n_edges > 32 * problem.n_variables:
             return False
         # under `all_or_nothing`, `plan` makes no random choice, and does not use the

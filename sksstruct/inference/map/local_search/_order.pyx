@@ -21,8 +21,9 @@ cdef enum:
     WAITING = -1
     FIXED = -2
 
-# Under `all_or_nothing`, planning fails if more variables remain after the leaves: each
-# step scans all remaining variables, which takes quadratic time.
+# Under `all_or_nothing`, planning fails if more variables remain after the elimination
+# of leaves: each further step scans all remaining variables, which takes quadratic time
+# in total.
 cdef Py_ssize_t MAX_CORE = 3000
 
 
@@ -106,7 +107,7 @@ cdef class EliminationOrder:
                 continue
             variable = window.variable[place]
             degree = problem.in_first[variable + 1] - problem.in_first[variable]
-            # so that no bucket gets more than MAX_PARTS parts
+            # the limit of the degree keeps each bucket within MAX_PARTS parts
             if (degree > 2 * MAX_NEIGHBORS
                     or not self._connect_edges(problem, window, place)
                     or not self._connect_factors(problem, window, place)):
@@ -238,7 +239,10 @@ cdef class EliminationOrder:
         return worst
 
     cdef bint _eliminate(self, Py_ssize_t index) noexcept nogil:
-        """Give a place the next rank; False: a list of its neighbors is full."""
+        """Link the neighbors of a place to each other; give the place the next rank.
+
+        Returns False, and gives no rank, if a neighbor's list of neighbors is full.
+        """
         cdef Py_ssize_t k, i, place = self.order[index]
         cdef bint fits = True
         # the place is unlinked first, to make room in the lists of its neighbors
