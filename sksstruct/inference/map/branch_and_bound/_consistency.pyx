@@ -462,7 +462,7 @@ cdef class Consistency(CostNetwork):
     # ---- sweeps ----
 
     def sweep(self, bint backward=False):
-        """Collect costs at each variable, and share them out to later factors.
+        """Collect costs at each variable; share them out to factors of later variables.
 
         The variables are visited in order, or in reverse order if `backward`.
 

@@ -191,7 +191,7 @@ cdef class LocalMoves:
         self.gain = self._present_gain = 0.0
 
     cdef void _record(self, Problem problem, double gain) noexcept nogil:
-        """Add a gain to that of the current labeling, and update the best labeling."""
+        """Add a move's gain to the current labeling's; update the best labeling."""
         self._present_gain += gain
         if self._present_gain > self.gain:
             self.gain = self._present_gain
