@@ -123,8 +123,8 @@ cdef class Consistency(CostNetwork):
     cdef bint propagate(self) except -1 nogil:
         """Process the queues of variables, cheap work first; False: dead end."""
         cdef bint alive = True
-        # visits are limited, as smaller and smaller moves of costs may never end; then
-        # some full supports may be missing
+        # Visits are limited, as smaller and smaller moves of costs may never end. If
+        # there are too many visits, some full supports may be missing.
         cdef Py_ssize_t visits_left = MOST_VISITS * (self.end - self.begin)
         self.least_gain = 1 + ((self.limit - self.c0) >> LEAST_GAIN_SHIFT)
         while alive:
@@ -382,7 +382,8 @@ cdef class Consistency(CostNetwork):
         """Project costs onto a variable that has no existential support.
 
         Full supports in factors with later variables hold already (directional arc
-        consistency), so that the check reads factors with earlier variables only.
+        consistency), so that the check reads pairs with earlier variables only. Factors
+        of three or more variables are left out.
         """
         cdef Py_ssize_t first = self.first[variable], k, value, i, factor, place
         cdef int64_t least = self.limit, cost
@@ -420,7 +421,9 @@ cdef class Consistency(CostNetwork):
 
     cdef int64_t _cost_with_earlier(self, Py_ssize_t variable, Py_ssize_t value,
                                     int64_t most) noexcept nogil:
-        """Cost of a value plus its least costs with earlier neighbors; stops at `most`.
+        """Return a value's cost plus its least costs in pairs with earlier variables.
+
+        Stops if the sum reaches `most`.
         """
         cdef Py_ssize_t i, k, factor, place, other, b, n_cols
         cdef int64_t total = self.unary[
@@ -432,7 +435,8 @@ cdef class Consistency(CostNetwork):
             if total >= most:
                 break
             factor, place = self.in_factor[i], self.in_place[i]
-            # factors with a later variable have full supports already
+            # pairs with a later variable have full supports already; factors of three
+            # or more variables are left out
             if (self.scope_first[factor + 1] - self.scope_first[factor] != 2
                     or place == self.scope_first[factor]):
                 continue

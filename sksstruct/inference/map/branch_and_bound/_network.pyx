@@ -117,8 +117,7 @@ cdef class CostNetwork:
 
     cdef int take(self, Py_ssize_t place, Py_ssize_t value,
                   int64_t cost) except -1 nogil:
-        """Move a cost from a factor to a value, or a negative cost: back to the factor.
-        """
+        """Move a cost from a factor to a value; a negative cost moves to the factor."""
         cdef int64_t* delta = &self.delta[self.delta_first[place] + value]
         cdef int64_t* unary = &self.unary[self.first[self.scope[place]] + value]
         # delta and unary cost change together, so that no labeling changes its cost

@@ -137,7 +137,7 @@ def _joined_pairs(graph):
     cliques = _cover(pairs)
     joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
     is_gone = [pair in joined for pair in map(tuple, pairs.tolist())]
-    # return no cliques if they would add as many edges as they remove
+    # return no cliques if they would add at least as many edges as they remove
     if sum(is_gone) <= sum(map(len, cliques)):
         return nothing
     return edges[is_gone], cliques

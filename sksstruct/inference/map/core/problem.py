@@ -138,7 +138,8 @@ def _factors(graph):
     sizes = np.concatenate(sizes).astype(np.intp)
     scope = np.concatenate([graph.edges.ravel(), *graph.factor_scopes])
     scope = scope.astype(np.int32)
-    # in ascending order, which determines the rounding of sums over factors
+    # the factors of a variable are in ascending order, which determines the rounding of
+    # sums over factors
     first, places = places_by(scope, n)
     factors = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     return {

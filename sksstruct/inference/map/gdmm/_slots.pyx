@@ -152,8 +152,8 @@ cdef class SlotState:
         cdef int32_t* labeling = int32s(out)
         cdef Py_ssize_t variable, k, best
         for variable in range(self._n_variables):
-            # strict comparison: the first slot, the state with the largest score, wins
-            # ties
+            # strict comparison: of tied slots the first one wins; slot 0 is the state
+            # with the largest score
             best = 0
             for k in range(1, self._n_slots[variable]):
                 if self._x[variable][k] > self._x[variable][best]:

@@ -67,7 +67,8 @@ class MAPGDMMState(GreedyState):
         Returns
         -------
         labeling : ndarray of shape (n_variables,), int32
-            States. Among equally probable states, the one with the largest score.
+            States. Among equally probable states, the one that got its slot first; the
+            state with the largest score has the first slot.
         """
         out = np.empty(self.problem.n_variables, dtype=np.int32)
         self.read_labeling(out)

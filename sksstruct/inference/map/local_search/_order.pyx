@@ -89,7 +89,7 @@ cdef class EliminationOrder:
             elif self._eliminate(index):
                 self._total_cost += cost
             else:
-                # a list of neighbors is full
+                # the list of a neighbor is full
                 self._fix_waiting(window, index)
         self.n_entries = <Py_ssize_t>self._total_cost
         return self.n_eliminated > 0
@@ -102,7 +102,7 @@ cdef class EliminationOrder:
         for place in range(window.size):
             self.n_neighbors[place], self.rank[place] = 0, WAITING
         for place in range(window.size):
-            # the state may be fixed already
+            # the state may have been fixed for an earlier place
             if self.rank[place] != WAITING:
                 continue
             variable = window.variable[place]

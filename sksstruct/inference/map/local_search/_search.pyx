@@ -292,7 +292,7 @@ cdef class LocalMoves:
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t n_sizes = 1
-        # window sizes 2, 4, 8, ... with equal probabilities
+        # windows have sizes 2, 4, 8, ... with equal probabilities, at most `width`
         while (2 << n_sizes) < problem.n_variables:
             n_sizes += 1
         with nogil:

@@ -48,7 +48,7 @@ cdef bint _connects(Problem problem, Py_ssize_t factor,
                     int32_t* root) noexcept nogil:
     """Connect the variables of a factor; False: two of them are connected already."""
     cdef Py_ssize_t i, j, top, arity = arity_of(problem, factor)
-    # quadratic in the arity, which is small
+    # this test takes quadratic time in the arity, which is small
     for i in range(arity):
         top = root_of(root, variable_at(problem, factor, i))
         for j in range(i):

@@ -73,7 +73,8 @@ class Tightening:
         pairs, self._larger_factors, self._constant = {}, [], 0.0
         for scope, table in zip(scopes, tables, strict=True):
             if len(scope) > 2:
-                # larger factors take no part: TRW-S has moved their scores to variables
+                # larger factors take no part in sweeps: each adds the maximum of its
+                # table, from which TRW-S has moved scores to variables, to the bound
                 self._larger_factors.append((scope, table))
                 self._constant += float(table.max())
                 continue
