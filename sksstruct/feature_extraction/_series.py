@@ -10,8 +10,8 @@ from sksstruct.utils._ragged import check_finite
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.typing import Integers, Sequences, Strings
 
-# For each edge mode, the numbers (c, d, e): a series of n positions continues with the
-# period p = c n - d, and has the same value at t and at p - e - t.
+# For each edge mode but "nearest", the numbers (c, d, e): a series of n positions
+# continues with the period p = c n - d, and has the same value at t and at p - e - t.
 _PERIODS = {"reflect": (2, 0, 1), "mirror": (2, 2, 0)}
 _STATISTICS = "mean", "std", "slope"
 

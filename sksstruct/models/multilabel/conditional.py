@@ -205,7 +205,7 @@ class ConditionalModel(Trainable):
 
 
 def is_dense(X):
-    """Whether a matrix has so few zeros that a sparse format saves no memory."""
+    """Whether a matrix is an array, or has too few zeros to be smaller if sparse."""
     return not sparse.issparse(X) or X.nnz >= DENSE * X.shape[0] * X.shape[1]
 
 

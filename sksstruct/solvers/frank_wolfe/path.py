@@ -104,6 +104,7 @@ class PathCertificate:
         if self.holds(0.0):
             return 0.0
         if not self.holds(self.alpha):
+            # because of rounding errors: w is within epsilon when `reach` is called
             return self.alpha
         # bisection on log alpha, as the excess of the gap decreases up to `self.alpha`
         outside, within = -100.0, 0.0

@@ -156,10 +156,11 @@ class Component:
                 self._running = False
             elif self._dead_ends_left <= 0:
                 self._hand_out()
-        least = [self._heap[0][0]] if self._heap else []
+        # nodes whose bound reached the limit are not in the heap
+        least = [self.limit, *(node[0] for node in self._heap[:1])]
         if self._running:
             least.append(self._node_bound)
-        self.bound = max(self.bound, min(least, default=self.bound))
+        self.bound = max(self.bound, min(least))
 
     def _go_to_next(self):
         """Restore the open node with the lowest bound; False: no node is open."""

@@ -242,12 +242,22 @@ class ExactSearch:
                 self._best_cost = total
                 run.offer(self._reduced.complete([part.best for part in parts]))
             self._limit = min(self._limit, total - self._terms.grain + 1)
-        bound = sum(part.bound for part in parts) + self._reduced.constant
+        bound = self._least_cost()
         if bound >= self._limit or all(part.closed for part in parts):
             self._close()
             return
         for part in parts:
             part.lower_limit(self._limit - bound + part.bound)
+
+    def _least_cost(self):
+        """Return a lower bound on the cost of all labelings below the limit."""
+        bounds = [part.bound for part in self.components]
+        if not self._terms.whole:
+            # the bound of a closed component is the cost of its labeling, although a
+            # labeling may exist that is better by less than a grain
+            limits = [part.limit for part in self.components]
+            bounds = map(min, bounds, limits)
+        return sum(bounds) + self._reduced.constant
 
     def advance(self, work):
         """Continue the search.
@@ -275,8 +285,7 @@ class ExactSearch:
                     return True
             self._tighten()
             self._begin()
-            bound = sum(part.bound for part in self.components) + self._reduced.constant
-            if not self.closed and self._report_bound(bound):
+            if not self.closed and self._report_bound(self._least_cost()):
                 return True
         return self.closed
 

@@ -70,8 +70,9 @@ cdef double _expected_score(Problem problem, Rounding* rounding,
             total += entry_from(problem, edge, variable, state,
                                 rounding.labeling[other])
             continue
-        # The unassigned variables are independent with these marginals: conditional
-        # rounding ends with a labeling that scores at least the expectation.
+        # The unassigned variables are independent with these marginals: without larger
+        # factors, conditional rounding ends with a labeling that scores at least the
+        # expectation.
         for k in range(rounding.begin[other], rounding.begin[other + 1]):
             other_state = rounding.support[k] - problem.first[other]
             total += rounding.marginals[rounding.support[k]] * entry_from(
