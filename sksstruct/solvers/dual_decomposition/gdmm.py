@@ -40,7 +40,7 @@ from sksstruct.solvers.dual_decomposition.restart import (
 )
 from sksstruct.utils._param_validation import Count, NonNegativeInt, Positive
 
-# Initial rho, as a multiple of the mean curvature of a pair.
+# Initial rho, as a multiple of the mean curvature of a pair; with update="afw" it is 1.
 _START = 4.0
 # rho is adapted such that the relative primal residual is this multiple, the balance,
 # of the dual residual.

@@ -11,7 +11,8 @@ cdef enum:
 @cython.final
 cdef class Tail:
     cdef object _owned
-    # of each variable: whether the core contains it, and its value in the best labeling
+    # of each open variable: whether it is in the core, the variables that elimination
+    # leaves; of each variable: its value in the best labeling
     cdef uint8_t* core
     cdef int32_t* value
     # the place (number) of each open variable, and the variable at each place
