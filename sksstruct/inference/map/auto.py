@@ -16,6 +16,7 @@ from sksstruct.inference.map.branch_and_bound.exact_search import (
     ExactSearch,
     build_seconds,
 )
+from sksstruct.inference.map.branch_and_bound.turns import Turns
 from sksstruct.inference.map.clauses.constraints import Constraints
 from sksstruct.inference.map.core._decode import set_marginals
 from sksstruct.inference.map.core._reduce import score_range
@@ -159,10 +160,12 @@ class Auto(MAPSolver):
             exact = self._exact(run, rounds)
             if constraints is not None and run.status is None:
                 self._satisfy(run, searched, constraints)
-            exact = self._tightened(run, exact, rounds)
+            turns = exact and self._tightened(run, Turns(run, exact), rounds)
             if run.status is None:
-                run.note("local search" + (" in turns with it" if exact else ""))
-                rounds.search(self.effort, exact)
+                run.note("local search" + (" in turns with it" if turns else ""))
+                if turns:
+                    turns.restart()
+                rounds.search(self.effort, turns)
             run.status = run.status or status
         if run.status is Status.OPTIMAL or run.marginals is None:
             set_marginals(run, np.array(beliefs))
@@ -264,52 +267,46 @@ class Auto(MAPSolver):
                 exact.prefer(run.labeling)
         return exact.closed
 
-    def _tightened(self, run, exact, rounds):
-        """Lower the bound by triplets; return the branch and bound to continue with."""
-        if run.status is not None or exact is None or exact.closed:
-            return exact
+    def _tightened(self, run, turns, rounds):
+        """Lower the bound by triplets; return turns of branch and bound to continue."""
+        if run.status is not None or turns.exact.closed:
+            return turns
         if run.messages is None or run.score < run.lowest:
-            return exact
+            return turns
         # The first turn has left a gap. A better labeling lets tightening and branch
         # and bound remove more states.
-        score = run.score
         if rounds.begin():
-            return exact
-        if run.score > score:
-            exact.prefer(run.labeling)
+            return turns
         before = run.exact_bound - run.score
-        tightening = self._tighten(run, exact, rounds)
+        tightening = self._tighten(run, turns, rounds)
         after = run.exact_bound - run.score
         run.note(
             f"tightening by {tightening.n_triplets} triplets of variables: "
             f"the gap is {after:.4g} instead of {before:.4g}"
         )
         if run.status is not None or after > _TIGHT * before:
-            return exact
+            return turns
         if rounds.keep_up(build_seconds(run.problem.graph)):
-            return exact
+            return turns
         run.messages = tightening
         run.note("branch and bound from the tightened relaxation")
-        return ExactSearch(run)
+        return Turns(run, ExactSearch(run))
 
-    def _tighten(self, run, exact, rounds):
+    def _tighten(self, run, turns, rounds):
         """Add triplets while new triplets close enough of the gap.
 
-        Tightening takes turns with branch and bound, for about the same time: either
-        may close the gap.
+        Tightening takes turns with branch and bound: either may close the gap.
         """
-        tightening, start = Tightening(run), exact.work
-        gap, step = np.inf, 0.0
-        while tightening.work < _TIGHTEN_WORK:
+        tightening, gap, step = Tightening(run), np.inf, 0.0
+        while (done := tightening.work) < _TIGHTEN_WORK:
             if tightening.advance() or rounds.keep_up():
                 break
             if tightening.work >= step:
-                now = run.exact_bound - run.score
+                now = tightening.bound - run.score
                 if now > (1.0 - _TIGHTEN_LEAST) * gap:
                     break
                 gap, step = now, tightening.work + _TIGHTEN_STEP
-            due = start + tightening.work / _TIGHTEN_SPEED - exact.work
-            if due > 0.0 and self._advance(run, exact, due, rounds):
+            if turns.take((tightening.work - done) / _TIGHTEN_SPEED):
                 break
         return tightening
 

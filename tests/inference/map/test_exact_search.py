@@ -14,6 +14,7 @@ from sksstruct import LPMAPPredictor
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts
 from sksstruct.inference.map import MAP_SOLVERS, Auto, BranchAndBound, HiGHS
 from sksstruct.inference.map._local_polytope import program, program_size
+from sksstruct.inference.map.branch_and_bound import _best_first, _simplify
 from sksstruct.inference.map.branch_and_bound._best_first import Component
 from sksstruct.inference.map.branch_and_bound._simplify import Simplified
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN, labeling_cost
@@ -212,6 +213,33 @@ def proved(graph, start, sweeps):
     while run.status is None and not search.closed:
         search.advance(10**6)
     return run.score + graph.offset, run.bound + graph.offset
+
+
+def test_bounds_of_components_that_close_within_a_grain(monkeypatch):
+    """The labeling of a closed component may miss the best one by less than a grain."""
+    # components are searched, and not eliminated
+    monkeypatch.setattr(_simplify, "_NEIGHBORS", 0)
+    monkeypatch.setattr(_best_first, "sweep_until_stalled", lambda network, late: True)
+    pairs = np.array([(u, v) for u in range(4) for v in range(u)])
+    edges = np.concatenate([pairs, pairs + 4, pairs + 8])
+    # a grain is a quarter of the tolerance
+    tol, n_open = 6.0, 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        tables = rng.choice(np.array([0, -0.1, -0.25, -0.3, -0.6]), (len(edges), 2, 2))
+        graph = FactorGraph(np.zeros((12, 2)), edges, tables)
+        run = MAPRun(MAPProblem(graph), tol, np.inf, None, np.random.RandomState(0))
+        run.offer(rng.integers(2, size=12).astype(np.int32))
+        search = ExactSearch(run)
+        n_open += not search.closed
+        while run.status is None and not search.closed:
+            search.advance(1)
+        best = sum(
+            best_score(FactorGraph(np.zeros((4, 2)), pairs, part))
+            for part in np.split(tables, 3)
+        )
+        assert run.bound >= best - 1e-9, seed
+    assert n_open
 
 
 @pytest.mark.slow

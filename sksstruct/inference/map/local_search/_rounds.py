@@ -1,7 +1,7 @@
 """Iterated local search: rounds of annealing, crossover, and exact moves in windows.
 
-`RoundSearch` decides how long rounds are and when the search ends, `_Rounds` performs
-the parts of a round, and `_Turns` shares the time with branch and bound.
+`RoundSearch` decides how long rounds are and when the search ends, and `_Rounds`
+performs the parts of a round.
 """
 
 from sksstruct.inference.map.local_search._crossover import Crossover
@@ -42,16 +42,6 @@ _ENTRIES = 8
 # Table entries that branch and bound reads in about the time of a visit, for every two
 # states of a variable.
 _ENTRIES_PER_VISIT = 30
-# Ratio of the time of a turn of branch and bound to that of a round: least, first and
-# largest ratio.
-_LEAST_TURN = 0.25
-_FIRST_TURN = 0.5
-_MOST_TURN = 2.0
-# The ratio doubles if branch and bound, at the rate of its last turn, would close the
-# gap with at most this multiple of its work so far.
-_GOOD = 5.0
-# The ratio halves if more than this multiple of the work would be needed.
-_POOR = 25.0
 # Share of the time for rounds with a loose bound; solvers with bounds get the rest.
 _SHARE = 0.25
 # Share of the time for rounds while rounds improve nothing.
@@ -71,8 +61,6 @@ _LEAST_STEP_DELAY = 0.3
 _EARLY = 0.5
 # Largest time in seconds that `_EARLY` gives to rounds.
 _EARLY_SECONDS = 0.3
-# Ratio of the time to visit a binary variable to the time for a larger one.
-_BINARY = 0.25
 # Seconds of one call of `anneal` under a time limit.
 _SECONDS = 0.1
 # Visits of the first call under a time limit, which measures the speed.
@@ -155,7 +143,7 @@ class RoundSearch:
         scale = max(1.0, abs(run.score + run.offset))
         return run.score >= run.lowest and run.bound - run.score > _LOOSE * scale
 
-    def search(self, effort, exact=None):
+    def search(self, effort, turns=None):
         """Make rounds until no further improvement is expected.
 
         Parameters
@@ -164,28 +152,35 @@ class RoundSearch:
             The search ends after this much work without an improvement, in units of
             the work up to the last improvement or, if more, of some thousand visits of
             each variable. A time limit replaces this rule.
-        exact : ExactSearch, default=None
-            Branch and bound, which takes turns with the rounds until it is closed.
+        turns : Turns, default=None
+            Turns of branch and bound between the rounds.
         """
-        run, turns = self.run, _Turns(self.run, exact)
+        run = self.run
         while not run.late():
             before, done = run.score, self._spent
             if self._round():
                 return
-            if exact is not None and not exact.closed:
-                turns.take(self._spent - done, run.score > before)
+            if turns is not None:
+                turns.take(_entries(run, self._spent - done), self._is_idle())
                 if run.status is not None:
                     return
             # labelings of branch and bound count as improvements, too
             if run.score > before + 1e-9 * abs(before):
                 self._idle_work = 0
             least = max(self._spent - self._idle_work, self._min_work)
-            if self._idle_work >= effort * least and not turns.may_succeed():
+            if self._idle_work >= effort * least and not self._may_succeed(turns):
                 run.note(
                     f"the search ended after {self._idle_work:.3g} visits of variables "
                     "without an improvement; a larger effort continues it"
                 )
                 return
+
+    def _may_succeed(self, turns):
+        """Whether to continue after a long time without an improvement."""
+        run = self.run
+        # continue without an allowed labeling, or until the time limit
+        closed = turns is not None and turns.exact.closed
+        return run.score < run.lowest or (run.max_seconds is not None and not closed)
 
     def _round(self):
         """Make one round; return whether the run is to stop."""
@@ -224,40 +219,6 @@ def _least_work(problem):
 def _entries(run, work):
     """Return the entries that branch and bound reads in the time of `work` visits."""
     return work * _ENTRIES_PER_VISIT * max(1, run.problem.max_states // 2)
-
-
-class _Turns:
-    """Turns of branch and bound, whose length depends on the progress of its bound."""
-
-    def __init__(self, run, exact):
-        self.run, self.exact, self.share = run, exact, _FIRST_TURN
-
-    def may_succeed(self):
-        """Whether to continue after a long time without an improvement."""
-        run, exact = self.run, self.exact
-        # continue without an allowed labeling, or until the time limit
-        closed = exact is not None and exact.closed
-        return run.score < run.lowest or (run.max_seconds is not None and not closed)
-
-    def take(self, work, improved):
-        """Advance branch and bound for the time of `work` visits, times the share."""
-        run, exact = self.run, self.exact
-        if improved:
-            exact.prefer(exact.run.labeling)
-        # progress is measured by the bound of branch and bound itself, not by the run's
-        score, gap = run.score, exact.bound - run.score
-        before = exact.work
-        speed = _BINARY if run.problem.max_states == 2 else 1.0
-        exact.advance(int(speed * _entries(run, work) * self.share))
-        left = exact.bound - run.score
-        # the turn's fraction of all work so far, to compare turns of different lengths
-        turn = (exact.work - before) / max(exact.work, 1)
-        least, most = _LEAST_TURN, _MOST_TURN
-        if run.score > score or _GOOD * (gap - left) > turn * gap:
-            self.share = min(2.0 * self.share, most)
-        # the share is not halved before an allowed labeling exists to start rounds from
-        elif _POOR * (gap - left) < turn * gap and run.score >= run.lowest:
-            self.share = max(0.5 * self.share, least)
 
 
 class _Rounds:

@@ -52,12 +52,14 @@ class Tightening:
     ----------
     work : float
         Table entries read so far.
+    bound : float
+        Upper bound of the relaxation; the run may have a lower bound.
     n_triplets : int
         Number of triplets added so far.
     """
 
     def __init__(self, run):
-        self.run, self.work = run, 0.0
+        self.run, self.work, self.bound = run, 0.0, np.inf
         rows, scopes, tables = written_out(run.problem.graph)
         if run.messages is not None:
             rows, scopes, tables = run.messages.reparametrize(rows, scopes, tables)
@@ -98,7 +100,7 @@ class Tightening:
             Whether the run is to stop, or the gap has stalled without new clusters.
         """
         run = self.run
-        gap = run.exact_bound - run.score
+        gap = self.bound - run.score
         self._sweep()
         self._rounds += 1
         if run.status is None and self._rounds >= self._next_search:
@@ -110,7 +112,7 @@ class Tightening:
         if len(triplets):
             self._clusters.add(triplets)
             return False
-        return gap - (run.exact_bound - run.score) <= _STALLED * gap
+        return gap - (self.bound - run.score) <= _STALLED * gap
 
     def _sweep(self):
         run, clusters = self.run, self._clusters
@@ -119,6 +121,7 @@ class Tightening:
             clusters.sweep(True)
             bound = clusters.sweep() + self._constant
             self.work += 2.0 * clusters.sweep_work
+            self.bound = min(self.bound, bound)
             # a round is an iteration of the solver, a sweep is not
             if run.report_between(_PART, bound):
                 return
