@@ -108,10 +108,10 @@ cdef class Tokens:
         cdef Py_ssize_t first = at
         # the text ends with a zero byte, which is neither digit nor blank
         while is_digit(self._text[at]):
+            if at - first == MOST_DIGITS:
+                return False
             total = 10 * total + self._text[at] - 48
             at += 1
-            if at - first > MOST_DIGITS:
-                return False
         if at == first or (at < self._size and not is_blank(self._text[at])):
             return False
         value[0] = -total if negative else total

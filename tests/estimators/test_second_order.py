@@ -151,13 +151,14 @@ class TestGradient:
         expected = smooth_objective(chain, w * scale, LOSSES["log"], augmented=False)
         assert value == pytest.approx(expected, rel=1e-12)
 
-    def test_of_triples_that_are_nearly_forbidden(self):
+    @pytest.mark.parametrize(("triples", "intercept"), [(-60.0, 20.0), (-600.0, 0.0)])
+    def test_of_triples_that_are_nearly_forbidden(self, triples, intercept):
         """Where all likely triples score very little, the others are what counts."""
         X, y = [np.zeros((4, 1))], [[0, 1, 0, 1]]
         smooth, model = bound(X, y, "log")
         w = np.zeros(model.n_weights)
-        model.views(w)["triples"][...] = -60.0
-        model.views(w)["intercept"][...] = 20.0, 20.0
+        model.views(w)["triples"][...] = triples
+        model.views(w)["intercept"][...] = intercept
         chain = TripleChain(X, np.array(y), 2)
         flat = np.concatenate([np.ravel(block) for block in model.views(w).values()])
         expected = smooth_objective(chain, flat, LOSSES["log"], augmented=False)

@@ -66,7 +66,7 @@ cdef class TripleTable:
             self.high = max(self.high, self.weights[k])
         # max-product needs no exponentials, and neither do sums in log space, which
         # replace these sums if weights differ by more than the bound
-        if exponentials and self.high - self.low < 600.0:
+        if exponentials and self.high - self.low <= 600.0:
             # `sks_exp_row` exponentiates many weights at once, relative to the largest
             scale = exp(sks_exp_row(
                 n, (n + 7) // 8 * 8, self.weights, self._powers, &low))
