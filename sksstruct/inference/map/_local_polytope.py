@@ -29,7 +29,7 @@ def program(graph, late=lambda: False):
         Bounds of the constraints.
     """
     first = graph.first_state
-    parts = _Rows()
+    parts = Rows()
     for v in range(graph.n_variables):
         parts.add(np.arange(first[v], first[v + 1]), 1.0, 1.0, 1.0)
     costs, n_columns = [np.asarray(graph.unaries)], int(first[-1])
@@ -37,11 +37,11 @@ def program(graph, late=lambda: False):
         if late():
             return None
         if table.condition is not None:
-            _add_condition(parts, table, first[scope])
+            add_condition(parts, table, first[scope])
             continue
         costs.append(weight * table.dense().reshape(-1))
         index = n_columns + np.arange(len(costs[-1])).reshape(table.shape)
-        _add_marginals(parts, index, first[scope])
+        add_marginals(parts, index, first[scope])
         n_columns += index.size
     return np.concatenate(costs), *parts.build(n_columns)
 
@@ -78,7 +78,7 @@ def _table_size(table):
     return shape.sum(), shape.prod(), n * shape.prod() + shape.sum()
 
 
-class _Rows:
+class Rows:
     """Constraints ``low <= row x <= high``, collected one by one."""
 
     def __init__(self):
@@ -116,7 +116,7 @@ class _Rows:
         )
 
 
-def _add_marginals(parts, index, first):
+def add_marginals(parts, index, first):
     """Add the rows that make the entries of a table sum to the marginals of states.
 
     `index` has the column of each entry, `first` the column of the first state of each
@@ -129,7 +129,7 @@ def _add_marginals(parts, index, first):
         parts.add_all(np.hstack([entries, states]), values, 0.0, 0.0)
 
 
-def _add_condition(parts, table, first):
+def add_condition(parts, table, first):
     """Add the convex hull of a condition, in terms of P(x = 1) of its variables."""
     columns = first + 1
     # a literal is constant + sign * P(x = 1)

@@ -3,9 +3,10 @@
 `Auto._combine` is the schedule. Narrow graphs are solved by elimination, and
 constraints that the first labeling violates by clauses. TRW-S gives an upper bound.
 If a gap remains, branch and bound, tightening by triplets and local search take turns,
-whose lengths are counts of work: table entries, clauses, or visits of variables. The
-time limit decides only how long local search runs before steps that cannot be
-interrupted, and where the sequence is cut off.
+whose lengths are counts of work: table entries, clauses, or visits of variables. A
+graph of constraints goes to HiGHS, too. The time limit decides only how long HiGHS
+runs, how long local search runs before steps that cannot be interrupted, and where the
+sequence is cut off.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -27,6 +28,7 @@ from sksstruct.inference.map.local_search._rounds import RoundSearch
 from sksstruct.inference.map.local_search._violations import ViolationsFirst
 from sksstruct.inference.map.local_search.search import LocalSearch
 from sksstruct.inference.map.message_passing.trws import TRWS
+from sksstruct.inference.map.packing import Packing
 from sksstruct.inference.map.tightening.tighten import Tightening
 from sksstruct.utils._parameters import NON_NEGATIVE
 from sksstruct.utils.progress import Status
@@ -42,6 +44,9 @@ _MANY_STATES = 128
 # Visits of clauses by the search with clauses before all other solvers, and again after
 # the first turn of branch and bound; and visits between two checks of the time.
 _CLAUSE_WORK, _CLAUSE_STEP = 4_000_000, 1_000_000
+# With more pairs of states that exclude each other, the integer program comes before
+# TRW-S and branch and bound, which take longer than to load HiGHS.
+_PACK_FIRST = 5_000
 # Table entries that branch and bound reads before tightening: easy proofs need no
 # triplets.
 _FIRST_WORK = 5_000_000
@@ -83,7 +88,10 @@ class Auto(MAPSolver):
     Entries of -inf become clauses. A search that learns from conflicts [3]_ finds an
     allowed labeling first, or a proof that there is none. Edges that only exclude two
     states of binary variables are joined to cliques, and conditions "xor" and
-    "atmostone" of eight or more variables become cliques.
+    "atmostone" of eight or more variables become cliques. If most factors are
+    constraints, as in auctions, warehouse location and Latin squares, HiGHS gets two
+    fifths of the time, or some nodes without a limit: it solves an integer program in
+    which a row for each clique keeps states from being taken together [4]_.
 
     Parameters
     ----------
@@ -106,6 +114,8 @@ class Auto(MAPSolver):
        ground states", Physical Review E 64, 2001.
     .. [3] J. Marques-Silva and K. Sakallah, "GRASP: a search algorithm for
        propositional satisfiability", IEEE Transactions on Computers 48(5), 1999.
+    .. [4] M. Padberg, "On the facial structure of set packing polyhedra", Mathematical
+       Programming 5, 1973.
 
     Examples
     --------
@@ -148,6 +158,10 @@ class Auto(MAPSolver):
         constraints = self._constraints(run, searched)
         if run.status is not None:
             return
+        packing = self._packing(run, searched)
+        if run.status is not None:
+            set_marginals(run)
+            return
         beliefs = self._bound(run, many)
         if run.status in _OPEN and self.effort > 0:
             # a search that ends without a proof keeps the status of the relaxation
@@ -160,6 +174,8 @@ class Auto(MAPSolver):
             exact = self._exact(run, rounds)
             if constraints is not None and run.status is None:
                 self._satisfy(run, searched, constraints)
+            if packing is not None and run.status is None:
+                self._pack(run, searched, packing)
             turns = exact and self._tightened(run, Turns(run, exact), rounds)
             if run.status is None:
                 run.note("local search" + (" in turns with it" if turns else ""))
@@ -214,6 +230,25 @@ class Auto(MAPSolver):
                 searched.offer(labeling)
             if run.report_between("clauses") or labeling is not None:
                 return
+
+    def _packing(self, run, searched):
+        """Return the integer program of a graph of constraints, to be solved later.
+
+        None if the graph has no such program, or if the program has been solved: a
+        large program comes first.
+        """
+        if not self.effort:
+            return None
+        packing = Packing(run.plain)
+        if packing.suits and packing.size > _PACK_FIRST:
+            self._pack(run, searched, packing)
+            return None
+        return packing if packing.suits else None
+
+    def _pack(self, run, searched, packing):
+        """Give the integer program of a graph of constraints to HiGHS."""
+        run.note(f"integer program: {packing.size} pairs of states exclude each other")
+        packing.solve(run, searched)
 
     def _violations(self, run):
         """Return a search for few violations, after a turn with each limit and tenure.

@@ -127,14 +127,14 @@ class HiGHS(MAPSolver):
             left = run.max_seconds - run.seconds()
             # HiGHS ignores negative limits
             options["time_limit"] = max(0.0, _SHARE * left)
-        integrality = None
+        integral = None
         if not self.relaxed:
             # Well below tol: the run compares score and bound by tol itself.
             options["mip_rel_gap"] = self.tol * 1e-2
             options["node_limit"] = self.max_iter
             # integral marginals of variables make marginals of tables integral
-            integrality = np.r_[np.ones(n_unary), np.zeros(len(cost) - n_unary)]
-        return _milp(cost, rows, low, high, integrality=integrality, options=options)
+            integral = np.arange(len(cost)) < n_unary
+        return solve_program(cost, rows, low, high, integral, options=options)
 
     def _bound(self, found):
         """Return an upper bound on all scores, or None."""
@@ -162,8 +162,29 @@ def _round_up(megabytes):
     return f"{np.ceil(megabytes / unit) * unit:g}"
 
 
-def _milp(scores, rows, low, high, **options):
-    """Return SciPy's solution of the program that maximizes the sum of scores."""
+def solve_program(scores, rows, low, high, integral=None, most=1.0, options=None):
+    """Return SciPy's solution of the program that maximizes the sum of scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_columns,)
+        Finite scores of the columns.
+    rows : CSR matrix of shape (n_rows, n_columns)
+        Constraints.
+    low, high : ndarrays of shape (n_rows,)
+        Bounds of the constraints.
+    integral : ndarray of bool of shape (n_columns,), default=None
+        Which columns have to be whole; None: the linear program is solved.
+    most : float or ndarray of shape (n_columns,), default=1.0
+        Upper bounds of the columns, which are at least 0.
+    options : dict, default=None
+        Passed to `scipy.optimize.milp`.
+
+    Returns
+    -------
+    found : OptimizeResult
+        The solution; `fun` and `mip_dual_bound` are minus the scores.
+    """
     from scipy import optimize
 
     largest = abs(scores).max(initial=0.0)
@@ -172,8 +193,9 @@ def _milp(scores, rows, low, high, **options):
         found = optimize.milp(
             -scores / scale,
             constraints=optimize.LinearConstraint(rows, low, high),
-            bounds=optimize.Bounds(0.0, 1.0),
-            **options,
+            bounds=optimize.Bounds(0.0, most),
+            integrality=integral,
+            options=options,
         )
     for name in ("fun", "mip_dual_bound"):
         if found.get(name) is not None:
@@ -242,7 +264,7 @@ def solve_relaxation(graph):
         Marginals of the larger factors, flat.
     """
     cost, rows, low, high = program(graph)
-    found = _milp(cost, rows, low, high)
+    found = solve_program(cost, rows, low, high)
     if found.status != 0:
         raise RuntimeError(f"the linear program was not solved: {found.message}")
     n, K = graph.n_variables, int(graph.n_states[0])

@@ -284,5 +284,5 @@ def test_a_clique_grows_by_pairs_that_no_other_one_has():
         (0, 5, 7, 9, 10, 11, 15),
     ]  # fmt: skip
     pairs = sorted({pair for group in groups for pair in combinations(group, 2)})
-    found = _cliques._cover(np.array(pairs))
+    found = _cliques.cover(np.array(pairs), 4)[0]
     assert sorted(tuple(sorted(each)) for each in found) == sorted(groups)

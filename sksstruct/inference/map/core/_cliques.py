@@ -131,47 +131,96 @@ def _conditions(graph):
 def _joined_pairs(graph):
     """Return edges that cliques replace, and the cliques of states."""
     nothing = np.zeros(0, dtype=np.intp), []
-    edges, pairs = _exclusions(graph)
+    edges, pairs = exclusions(graph)
     if not 0 < len(pairs) <= _MOST_PAIRS:
         return nothing
-    cliques = _cover(pairs)
-    joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
-    is_gone = [pair in joined for pair in map(tuple, pairs.tolist())]
+    cliques, is_gone = cover(pairs, _LEAST)
     # return no cliques if they would add at least as many edges as they remove
-    if sum(is_gone) <= sum(map(len, cliques)):
+    if is_gone.sum() <= sum(map(len, cliques)):
         return nothing
     return edges[is_gone], cliques
 
 
-def _exclusions(graph):
-    """Return edges that only exclude one pair of states, and the excluded pairs.
+def exclusions(graph, largest=4, most=0.5):
+    """Return edges whose tables only exclude pairs of states, and the excluded pairs.
 
-    States are numbered as in the unary scores.
+    Parameters
+    ----------
+    graph : FactorGraph
+        Any graph.
+    largest : int, default=4
+        Largest number of entries of a table.
+    most : float, default=0.5
+        Largest number of pairs that a table excludes, as a multiple of the larger
+        number of states.
+
+    Returns
+    -------
+    edges : ndarray of shape (n_pairs,)
+        Edges, in increasing order; an edge occurs once for each pair.
+    pairs : ndarray of shape (n_pairs, 2)
+        Pairs of states, numbered as in the unary scores, the smaller one first.
     """
     edges, pairs = [np.zeros(0, dtype=np.intp)], [np.zeros((0, 2), dtype=np.intp)]
-    used = np.unique(graph.edge_tables)
-    candidates = [
-        t
-        for t in used.tolist()
-        if isinstance(graph.tables[t], DenseTable) and graph.tables[t].shape == (2, 2)
-    ]
-    stacked = np.array([graph.tables[t].values for t in candidates])
-    if not (stacked == -np.inf).any():
-        return edges[0], pairs[0]
-    for t, chosen in graph.edges_by_table():
+    by_shape = {}
+    for t in np.unique(graph.edge_tables).tolist():
         table = graph.tables[t]
-        if not isinstance(table, DenseTable) or table.shape != (2, 2):
-            continue
-        forbidden = table.values == -np.inf
-        if forbidden.sum() != 1 or table.values[~forbidden].any():
-            continue
-        states = graph.first_state[graph.edges[chosen]] + np.argwhere(forbidden)
-        edges.append(chosen)
-        pairs.append(np.sort(states, axis=1))
-    return np.concatenate(edges), np.concatenate(pairs)
+        if isinstance(table, DenseTable) and table.values.size <= largest:
+            by_shape.setdefault(table.shape, []).append(t)
+    for (height, width), tables in by_shape.items():
+        values = np.array([graph.tables[t].values for t in tables])
+        forbidden = values == -np.inf
+        values[forbidden] = 0.0
+        # tables that exclude some pairs, but not too many, and have no other scores
+        n_pairs = forbidden.sum(axis=(1, 2))
+        chosen = (
+            (n_pairs > 0)
+            & (n_pairs <= most * max(height, width))
+            & ~values.any(axis=(1, 2))
+        )
+        table, entry = np.nonzero(forbidden[chosen].reshape(-1, height * width))
+        place = np.full(len(graph.tables), -1, dtype=np.intp)
+        place[np.array(tables)[chosen]] = np.arange(chosen.sum())
+        # for each edge with one of these tables, the entries of its table
+        at = np.flatnonzero(place[graph.edge_tables] >= 0)
+        of_edge = place[graph.edge_tables[at]]
+        count = np.bincount(table, minlength=len(tables))
+        begin = np.cumsum(count) - count
+        size = count[of_edge]
+        within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        entry = entry[np.repeat(begin[of_edge], size) + within]
+        ends = np.repeat(graph.first_state[graph.edges[at]], size, axis=0)
+        edges.append(np.repeat(at, size))
+        pairs.append(np.sort(ends + np.stack(np.divmod(entry, width), axis=1), axis=1))
+    edges, pairs = np.concatenate(edges), np.concatenate(pairs)
+    order = np.argsort(edges, kind="stable")
+    return edges[order], pairs[order]
 
 
-def _cover(pairs):
+def cover(pairs, least):
+    """Return cliques of states, and whether the cliques contain each of the pairs.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (n_pairs, 2)
+        Pairs of states that exclude each other, the smaller one first.
+    least : int
+        Smallest size of a clique.
+
+    Returns
+    -------
+    cliques : list of lists of int
+        Sets of states that exclude each other.
+    is_covered : ndarray of bool of shape (n_pairs,)
+        Whether both states of a pair are in one clique.
+    """
+    cliques = _find_cliques(pairs, least)
+    joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
+    is_covered = [pair in joined for pair in map(tuple, pairs.tolist())]
+    return cliques, np.array(is_covered, dtype=bool)
+
+
+def _find_cliques(pairs, least):
     """Return greedily built cliques that contain most of the pairs of states.
 
     A search that takes too long returns the cliques found so far.
@@ -199,7 +248,7 @@ def _cover(pairs):
             candidates &= near[best]
             for c in candidates & uncovered[best]:
                 gain[c] += 1
-        if len(clique) < _LEAST:
+        if len(clique) < least:
             continue
         cliques.append(clique)
         for c in clique:

@@ -1,0 +1,183 @@
+"""The integer program of graphs of constraints, beside enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+from map_graphs import best_score
+from scipy.optimize import OptimizeResult
+
+from sksstruct.factor_graphs import FactorGraph, Logic, Potts
+from sksstruct.inference.map import Auto, auto, packing
+from sksstruct.inference.map.core._cliques import cover, exclusions
+from sksstruct.inference.map.core._reduce import Reduced
+from sksstruct.inference.map.core.problem import MAPProblem
+from sksstruct.inference.map.core.run import MAPRun
+from sksstruct.inference.map.packing import Packing
+
+DIFFERENT = np.where(np.eye(3, dtype=bool), -np.inf, 0.0)
+
+
+def random_constraints(seed):
+    """Exclusions of one or more pairs, tables with scores, and conditions."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 4, 7)
+    sizes[:3] = 2
+    edges = [pair for pair in itertools.combinations(range(7), 2) if rng.random() < 0.6]
+    tables = []
+    for u, v in edges:
+        table = np.zeros((sizes[u], sizes[v]))
+        kind = rng.integers(4)
+        if kind == 3:
+            table = rng.normal(size=table.shape)
+        if kind:
+            table[rng.random(table.shape) < 0.25] = -np.inf
+        if (table == -np.inf).all():
+            table[0, 0] = 0.0
+        tables.append(table)
+    unaries = [rng.normal(size=size) for size in sizes]
+    if seed % 3 == 0:
+        unaries[5][0] = -np.inf
+    names = "xor", "atmostone", "or", "xorout", "orout"
+    negated = rng.random(3) < 0.5
+    condition = Logic(names[seed % 5], 3, negated=negated)
+    weights = rng.uniform(0.5, 2.0, len(edges)) if seed % 2 else None
+    factors = [((0, 1, 2), condition)] if seed % 4 else None
+    return FactorGraph(unaries, edges, tables, edge_weights=weights, factors=factors)
+
+
+def packed(graph):
+    """The run after HiGHS has solved the program of a graph."""
+    reduced = Reduced(graph)
+    problem = MAPProblem(reduced.graph, reduced.penalty)
+    run = MAPRun(
+        problem, 1e-6, 1, None, np.random.RandomState(0),
+        lowest=reduced.lowest - reduced.offset if reduced.penalty else -np.inf,
+    )  # fmt: skip
+    program = Packing(reduced.plain)
+    assert program.suits
+    program.solve(run, run)
+    return run, reduced
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_program_has_the_best_labeling(seed):
+    graph = random_constraints(seed)
+    best = best_score(graph)
+    reduced = Reduced(graph)
+    if not reduced.feasible or not Packing(reduced.plain).suits:
+        pytest.skip("nothing to pack")
+    run, reduced = packed(graph)
+    if best == -np.inf:
+        assert run.labeling is None and run.bound == np.inf
+        return
+    score = graph.score(reduced.labeling(run.labeling))
+    assert score == pytest.approx(best, abs=1e-6)
+    assert best - 1e-9 <= run.bound + reduced.offset <= best + 1e-4
+
+
+def test_most_cases_are_packed():
+    graphs = [Reduced(random_constraints(seed)) for seed in range(40)]
+    assert sum(r.feasible and Packing(r.plain).suits for r in graphs) > 25
+
+
+@pytest.mark.parametrize(("graph", "suits"), [
+    # no constraints
+    (FactorGraph(np.zeros((2, 3)), [(0, 1)], Potts(3)), False),
+    (FactorGraph(np.zeros((2, 3)), [(0, 1)], DIFFERENT), True),
+    (FactorGraph(np.zeros((2, 3)), [(0, 1)], DIFFERENT - np.eye(3)[::-1]), False),
+    (FactorGraph(np.zeros((3, 2)), factors=[((0, 1, 2), Logic("budget", 3, limit=1))]),
+     True),
+])  # fmt: skip
+def test_which_graphs_suit(graph, suits):
+    assert Packing(graph).suits == suits
+
+
+def test_tables_with_many_scores_are_not_packed(monkeypatch):
+    rng = np.random.default_rng(0)
+    edges = [(0, 1), (0, 2), (1, 2)]
+    tables = [DIFFERENT, rng.normal(size=(3, 3)), rng.normal(size=(3, 3))]
+    graph = FactorGraph(np.zeros((3, 3)), edges, tables)
+    assert Packing(graph).suits
+    monkeypatch.setattr(packing, "_MOST_ENTRIES", 35)
+    assert not Packing(graph).suits
+    monkeypatch.setattr(packing, "_MOST_ENTRIES", 36)
+    assert Packing(graph).suits
+    monkeypatch.setattr(packing, "_MOST_PAIRS", 2)
+    assert not Packing(graph).suits
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_excluded_pairs(seed):
+    graph = random_constraints(seed)
+    edges, pairs = exclusions(graph, 100, 3.0)
+    expected = []
+    for e, (u, v) in enumerate(graph.edges):
+        table = graph.tables[graph.edge_tables[e]].values
+        forbidden = table == -np.inf
+        if forbidden.any() and not table[~forbidden].any():
+            first = graph.first_state
+            expected += [(e, first[u] + a, first[v] + b)
+                         for a, b in np.argwhere(forbidden)]  # fmt: skip
+    assert list(zip(edges.tolist(), *pairs.T.tolist(), strict=True)) == expected
+    cliques, is_covered = cover(pairs, 3)
+    excluded = set(map(tuple, pairs.tolist()))
+    for clique in cliques:
+        assert set(itertools.combinations(sorted(clique), 2)) <= excluded
+    assert len(is_covered) == len(pairs)
+
+
+def latin_square(n, seed):
+    rng = np.random.default_rng(seed)
+    cells = list(itertools.product(range(n), repeat=2))
+    edges = [
+        (i, j)
+        for i, j in itertools.combinations(range(n * n), 2)
+        if cells[i][0] == cells[j][0] or cells[i][1] == cells[j][1]
+    ]
+    different = np.where(np.eye(n, dtype=bool), -np.inf, 0.0)
+    return FactorGraph(1.0 * rng.integers(0, 20, (n * n, n)), edges, different)
+
+
+@pytest.mark.parametrize("first", [0, 10_000])
+def test_auto_proves_latin_squares(first, monkeypatch):
+    monkeypatch.setattr(auto, "_PACK_FIRST", first)
+    graph = latin_square(6, 0)
+    result = Auto().solve(graph, random_state=0)
+    assert result.status == "optimal"
+    square = result.labeling.reshape(6, 6)
+    assert (np.sort(square, axis=0) == np.arange(6)[:, None]).all()
+    assert (np.sort(square, axis=1) == np.arange(6)).all()
+    if not first:
+        assert result.plan_[-1].startswith("integer program: 1080 pairs")
+        assert "integer program" in result.trace["part"]
+        # the marginals are those of the labeling
+        states = [row.argmax() for row in result.marginals]
+        assert states == result.labeling.tolist()
+
+
+def test_without_effort_nothing_is_packed(monkeypatch):
+    monkeypatch.setattr(auto, "_PACK_FIRST", 0)
+    result = Auto(effort=0).solve(latin_square(5, 0), random_state=0)
+    assert "integer program" not in result.trace["part"]
+
+
+def test_highs_that_finds_nothing(monkeypatch):
+    """A limit can end HiGHS before it has a labeling or a bound."""
+    monkeypatch.setattr(
+        packing, "solve_program", lambda *_, **__: OptimizeResult(x=None)
+    )
+    run, _ = packed(latin_square(3, 0))
+    assert run.labeling is None and run.bound == np.inf and run.status is None
+
+
+def test_a_late_run_ends():
+    graph = latin_square(6, 0)
+    reduced = Reduced(graph)
+    run = MAPRun(
+        MAPProblem(reduced.graph, reduced.penalty), 1e-6, 1, 1e-9,
+        np.random.RandomState(0), lowest=reduced.lowest,
+    )  # fmt: skip
+    run.offer(np.zeros(36, dtype=np.int32))
+    Packing(reduced.plain).solve(run, run)
+    assert run.bound == np.inf
