@@ -23,8 +23,9 @@ from sksstruct.inference.map.highs import solve_program
 _LARGEST_TABLE, _PAIRS_PER_STATE = 10_000, 3.0
 # Smallest clique; smaller ones are pairs.
 _LEAST = 3
-# Limits of the program: pairs of states, and entries of tables with scores.
-_MOST_PAIRS, _MOST_ENTRIES = 50_000, 20_000
+# Limits of the program: states, pairs of states, and nonzeros of other factors. HiGHS
+# misses its time limit in larger programs.
+_MOST_STATES, _MOST_PAIRS, _MOST_NONZEROS = 30_000, 50_000, 20_000
 # Nodes of branch and bound of HiGHS.
 _NODES = 100
 # Share of the remaining time that HiGHS gets.
@@ -53,19 +54,16 @@ class Packing:
         self._graph = graph
         self._edges, self._pairs = exclusions(graph, _LARGEST_TABLE, _PAIRS_PER_STATE)
         self.size = len(self._pairs)
-        conditions = [isinstance(table, Logic) for table in graph.tables]
         others = np.ones(graph.n_edges, dtype=bool)
         others[self._edges] = False
-        tables = np.concatenate([graph.edge_tables[others], graph.factor_tables])
-        entries = sum(
-            float(np.prod(graph.tables[t].shape)) * len(graph.tables[t].shape)
-            for t in tables.astype(np.intp).tolist()
-            if not conditions[t]
-        )
+        others = np.concatenate([graph.edge_tables[others], graph.factor_tables])
+        others = [graph.tables[t] for t in others.astype(np.intp).tolist()]
+        constraints = self.size > 0 or any(isinstance(t, Logic) for t in others)
         self.suits = (
-            (self.size > 0 or any(conditions))
+            constraints
+            and graph.first_state[-1] <= _MOST_STATES
             and self.size <= _MOST_PAIRS
-            and entries <= _MOST_ENTRIES
+            and sum(map(_n_nonzeros, others)) <= _MOST_NONZEROS
         )
 
     def solve(self, run, searched):
@@ -129,3 +127,9 @@ class Packing:
         scores[~allowed] = 0.0
         integral = np.arange(n_columns) < first[-1]
         return scores, *parts.build(n_columns), integral, allowed.astype(np.float64)
+
+
+def _n_nonzeros(table):
+    """Return the number of nonzeros of a factor with this table, at least about."""
+    n = len(table.shape)
+    return n if isinstance(table, Logic) else n * float(np.prod(table.shape))

@@ -99,9 +99,9 @@ def test_tables_with_many_scores_are_not_packed(monkeypatch):
     tables = [DIFFERENT, rng.normal(size=(3, 3)), rng.normal(size=(3, 3))]
     graph = FactorGraph(np.zeros((3, 3)), edges, tables)
     assert Packing(graph).suits
-    monkeypatch.setattr(packing, "_MOST_ENTRIES", 35)
+    monkeypatch.setattr(packing, "_MOST_NONZEROS", 35)
     assert not Packing(graph).suits
-    monkeypatch.setattr(packing, "_MOST_ENTRIES", 36)
+    monkeypatch.setattr(packing, "_MOST_NONZEROS", 36)
     assert Packing(graph).suits
     monkeypatch.setattr(packing, "_MOST_PAIRS", 2)
     assert not Packing(graph).suits
