@@ -549,7 +549,7 @@ cdef class ReducedRoofDual(FlowTrees):
         self._residual[arc], self._residual[sister] = capacity, 0.0
 
     cdef int _reserve_arcs(self, Py_ssize_t n_arcs) except -1 nogil:
-        """Reserve memory for the residual capacities and ends of n_arcs arcs."""
+        """Reserve memory for the residual capacities and heads of n_arcs arcs."""
         if n_arcs >= 2147483647:
             with gil:
                 raise ValueError(

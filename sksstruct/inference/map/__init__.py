@@ -1,5 +1,11 @@
 """MAP of factor graphs: solvers with one interface.
 
+Reading order: `core` (the reduced graph, the run, and the result), `message_passing`
+and `gdmm` (relaxations), `tightening` (triplets of variables), `branch_and_bound`,
+`local_search`, `clauses` (allowed labelings), `packing` (integer programs of graphs of
+constraints), and `auto` (the schedule of all these). `highs`, `cp_sat` and `toulbar2`
+call other solvers; `sum_product` is belief propagation.
+
 `MAP_SOLVERS` lists the solvers by name: `sksstruct.LPMAPPredictor`, the documentation
 and the tests read this list.
 """

@@ -42,7 +42,7 @@ class ClauseSearch(ConflictSearch):
     def __init__(self, n_variables, first, literals, preferred):
         n, size = len(first) - 1, len(literals)
         n_learned = int(max(_LEAST_LEARNED, _LEARNED * n))
-        # a learned clause may contain every variable
+        # room for at least two clauses, each of which may contain every variable
         room = int(max(_LEAST_LITERALS, _LITERALS * size, 2 * n_variables))
         room = max(min(room, _MOST_LITERALS), 2 * n_variables)
         arrays = SimpleNamespace(
