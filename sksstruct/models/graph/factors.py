@@ -156,9 +156,9 @@ class GraphFactors:
     # ---- the objective ----
 
     def work_of_maxima(self):
-        # Sweeps also read all entries of the tables, but in SIMD vectors, which takes
-        # far less time than visits of single scores: an edge counts as four scores per
-        # label.
+        # The message passing of `maxima` reads all entries of the edges' tables, unless
+        # they are Potts tables, but in SIMD vectors, which takes far less time than
+        # visits of single scores: an edge counts as four scores per label.
         return (
             self.n_variables + 4 * self.n_pairs
         ) * self.n_labels + self.work_of_cliques()

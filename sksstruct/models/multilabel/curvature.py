@@ -1,4 +1,4 @@
-"""Newton steps on the pseudo-likelihood, or squared margins, of label sets.
+"""Newton steps on the pseudo-likelihood, or the squared hinge, of label sets.
 
 With the notation of `_conditional.pyx`, the objective is a sum over labels j of
 

@@ -231,7 +231,11 @@ class Catalyst:
         self._path = self.epochs.w - start
 
     def _adapt_steps(self):
-        """Adapt the step length to the gradients at both ends of the last epoch."""
+        """Adapt the step length to gradients at the starts of the last and next epoch.
+
+        Within a proximal point step, or if `start` is "previous", the next epoch starts
+        where the last one ended.
+        """
         slope = self.epochs.gradient + self.ridge * self.epochs.w
         if self.linear is not None:
             slope += self.linear
