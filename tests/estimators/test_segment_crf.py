@@ -575,6 +575,13 @@ def test_mini_batches_say_what_they_cut():
     assert warned[0].filename == __file__
 
 
+def test_the_warning_of_cuts_points_to_the_caller_of_fit():
+    X, y = sentences(20)
+    with pytest.warns(UserWarning, match="longer than max_length=2") as warned:
+        SegmentCRF(0.1, max_length=2).fit(X, y)
+    assert warned[0].filename == __file__
+
+
 def test_no_memory_for_lengths_that_do_not_fit():
     X, y = sentences(30)
     short = SegmentCRF(0.1, max_length=8, length_features=4, random_state=0)

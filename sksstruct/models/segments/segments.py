@@ -249,7 +249,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         self._forget()
         self._learn_attributes(X, y, weight)
         self._settle()
-        self._warn_of_cuts(y, 10)  # the warning points to the caller of fit
+        self._warn_of_cuts(y, 9)  # the warning points to the caller of fit
         return self._at_scale(X), self._outputs(X, y)
 
     def _learn_from_part(self, X, y, weight):

@@ -127,7 +127,7 @@ cdef class Structure:
         self._y_true = self.labels
         self.max_keys = max(max_keys, 1)
         self.first_block_decides = True
-        # subclasses whose oracles pass messages set a larger size
+        # subclasses whose oracles need scratch in `Potentials.memory` set a larger size
         self.memory_size = 1
         self.meaning = []
 

@@ -8,7 +8,8 @@ directional arc consistency requires full supports for the first variable of eac
 factor; existential arc consistency requires that each variable has a value with full
 supports in all factors (EDAC; de Givry et al., Existential arc consistency, IJCAI
 2005). A value whose cost reaches the limit is removed; for infinite costs this is arc
-consistency. Propagation skips factors with more than `MAX_TUPLES` alive tuples.
+consistency. Propagation skips factors with more than `MAX_TUPLES` alive
+tuples, except pairs that `_restore_existential` visits.
 
 `sweep` visits all variables in order; each variable collects the costs of its factors,
 and gives equal shares to the factors that contain a later variable: sequential
@@ -20,7 +21,8 @@ from libc.string cimport memset
 
 from sksstruct.utils._pointers cimport int32s, uint8s
 
-# Factors with more tuples of alive values are skipped until some values are removed.
+# Factors with more tuples of alive values are skipped until some values are removed,
+# except pairs in `_restore_existential`.
 cdef Py_ssize_t MAX_TUPLES = 20_000
 # Largest average number of visits of a variable in one call of `propagate`; the least
 # gain of an existential projection is the distance of c0 to the limit, shifted right by
