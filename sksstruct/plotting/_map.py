@@ -76,7 +76,8 @@ class MAPDisplay(Display):
         %(name)s
         parts : bool, default=False
             Whether to show above the axes when each part of the solver ran. The solver
-            "auto" has several parts.
+            "auto" has several parts. Needs ``x="seconds"``: many parts run between
+            iterations.
         %(kwargs)s
 
         Returns
@@ -86,6 +87,8 @@ class MAPDisplay(Display):
         """
         if x not in ("seconds", "iteration"):
             raise ValueError(f"x must be 'seconds' or 'iteration', got {x!r}")
+        if parts and x != "seconds":
+            raise ValueError("parts=True needs x='seconds', got x='iteration'")
         ax = self._axes(ax)
         name = self.name if name is None else name
         before = "" if name is None else f"{name}, "
@@ -147,7 +150,8 @@ class MAPDisplay(Display):
         %(name)s
         %(ax)s
         parts : bool, default=False
-            Whether to show above the axes when each part of the solver ran.
+            Whether to show above the axes when each part of the solver ran. Needs
+            ``x="seconds"``.
         %(kwargs)s
 
         Returns

@@ -226,6 +226,8 @@ def test_parts_of_map():
         "local search": [(1.0, 3.0)],
     }
     assert texts(display.ax_.texts) == ["TRW-S", "local search"]
+    with pytest.raises(ValueError, match="parts=True needs x='seconds'"):
+        MAPDisplay(trace).plot(x="iteration", parts=True)
 
 
 def test_certificates_are_in_notebooks(tagger):

@@ -59,7 +59,7 @@ def program_size(graph):
     size : ndarray of shape (3,)
         The numbers, as floats: large factors have more entries than integers can count.
     """
-    sizes = np.array([_table_size(table) for table in graph.tables]).reshape(-1, 3)
+    sizes = np.array([table_size(table) for table in graph.tables]).reshape(-1, 3)
     n_states = float(graph.first_state[-1])
     size = np.array([graph.n_variables, n_states, n_states])
     for tables in (graph.edge_tables, graph.factor_tables):
@@ -67,14 +67,14 @@ def program_size(graph):
     return size
 
 
-def _table_size(table):
+def table_size(table):
     """Return the numbers of rows, columns and nonzeros of a factor with this table."""
     shape = np.array(table.shape, dtype=np.float64)
     n = len(shape)
     if table.condition is not None:
-        # "orout" has a further row for each input
-        n_rows = n if table.condition == "orout" else 1
-        return n_rows, 0.0, n_rows * n
+        # "orout" has a further row of two columns for each input
+        further = n - 1 if table.condition == "orout" else 0
+        return 1 + further, 0.0, n + 2 * further
     return shape.sum(), shape.prod(), n * shape.prod() + shape.sum()
 
 
@@ -136,9 +136,10 @@ def add_condition(parts, table, first):
     sign = np.where(table.negated, -1.0, 1.0)
     constant = table.negated.astype(np.float64)
 
-    def add(coefficients, low, high):
-        shift = float(np.dot(coefficients, constant))
-        parts.add(columns, coefficients * sign, low - shift, high - shift)
+    def add(places, coefficients, low, high):
+        shift = float(np.dot(coefficients, constant[places]))
+        values = coefficients * sign[places]
+        parts.add(columns[places], values, low - shift, high - shift)
 
     n, kind = len(columns), table.condition
     bounds = {
@@ -153,10 +154,8 @@ def add_condition(parts, table, first):
     ones = np.ones(n)
     if kind in ("xorout", "orout"):
         ones[-1] = -1.0
-    add(ones, *bounds[kind])
+    add(np.arange(n), ones, *bounds[kind])
     if kind == "orout":
         # no input is above the output
         for k in range(n - 1):
-            pair = np.zeros(n)
-            pair[k], pair[-1] = 1.0, -1.0
-            add(pair, -np.inf, 0.0)
+            add(np.array([k, n - 1]), np.array([1.0, -1.0]), -np.inf, 0.0)

@@ -23,11 +23,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_AT_WORK.clear)
 
 
-def in_thread(solve, run):
-    """Call a function in a thread; return its result, or None if the run is late.
+def in_thread(solve, stop):
+    """Call a function in a thread; return its result, or None if it is to stop.
 
-    The caller does not wait for a thread that is late. The thread ends when the foreign
-    solver checks the time itself.
+    The caller does not wait for a thread that is to stop. The thread ends when the
+    foreign solver checks the time itself.
 
     An interrupt can come before any line of Python. Within `threading` or
     `concurrent.futures` an interrupt would leave locks taken; `_thread` and
@@ -37,13 +37,13 @@ def in_thread(solve, run):
     ----------
     solve : callable
         Called without arguments in a thread of its own.
-    run : MAPRun
-        Says when time is over.
+    stop : callable
+        Whether to leave the thread behind, called at short intervals.
 
     Returns
     -------
     answer : object
-        Result of `solve`; None if the run is late.
+        Result of `solve`; None if the thread was left behind.
     """
     answer = SimpleQueue()
 
@@ -64,7 +64,7 @@ def in_thread(solve, run):
             found, error = answer.get(timeout=_TICK)
             break
         except Empty:
-            if run.late():
+            if stop():
                 return None
     if error is not None:
         raise error

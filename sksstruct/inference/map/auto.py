@@ -5,8 +5,8 @@ constraints that the first labeling violates by clauses. TRW-S gives an upper bo
 If a gap remains, branch and bound, tightening by triplets and local search take turns,
 whose lengths are counts of work: table entries, clauses, or visits of variables. A
 graph of constraints goes to HiGHS, too. The time limit decides only how long HiGHS
-runs, how long local search runs before steps that cannot be interrupted, and where the
-sequence is cut off.
+runs, how long local search runs before steps that cannot be interrupted, whether branch
+and bound is set up, and where the sequence is cut off.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -88,10 +88,11 @@ class Auto(MAPSolver):
     Entries of -inf become clauses. A search that learns from conflicts [3]_ finds an
     allowed labeling first, or a proof that there is none. Edges that only exclude two
     states of binary variables are joined to cliques, and conditions "xor" and
-    "atmostone" of eight or more variables become cliques. If most factors are
-    constraints, as in auctions, warehouse location and Latin squares, HiGHS gets two
-    fifths of the time, or some nodes without a limit: it solves an integer program in
-    which a row for each clique keeps states from being taken together [4]_.
+    "atmostone" of eight or more variables become cliques. If most variables are in
+    constraints, and there are few other tables, as in auctions, warehouse location and
+    Latin squares, HiGHS searches at most 100 nodes, in at most two fifths of the
+    remaining time, or a minute without a limit: it solves an integer program in which a
+    row for each clique keeps its states from being taken together [4]_.
 
     Parameters
     ----------
@@ -247,7 +248,10 @@ class Auto(MAPSolver):
 
     def _pack(self, run, searched, packing):
         """Give the integer program of a graph of constraints to HiGHS."""
-        run.note(f"integer program: {packing.size} pairs of states exclude each other")
+        run.note(
+            f"integer program: {packing.size} pairs of states exclude each other, "
+            f"{packing.n_conditions} conditions"
+        )
         packing.solve(run, searched)
 
     def _violations(self, run):

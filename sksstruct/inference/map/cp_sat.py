@@ -71,7 +71,9 @@ class CPSAT(MAPSolver):
         costs = IntegerCosts(run.problem, self.tol, conditions=False)
         incumbents, solvers = [], []
         try:
-            found = in_thread(lambda: self._solve(run, costs, incumbents, solvers), run)
+            found = in_thread(
+                lambda: self._solve(run, costs, incumbents, solvers), run.late
+            )
         finally:
             # stop the solver of a thread that is late, or after an interrupt
             for solver in solvers:

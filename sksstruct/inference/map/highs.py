@@ -1,9 +1,10 @@
 """The relaxation as a linear program, and MAP as an integer program, by HiGHS.
 
-HiGHS takes far more time and memory than the other solvers, and serves as a reference.
-The program is that of `_local_polytope`. HiGHS runs in a thread, as it reacts neither
-to interrupts nor, between long steps, to its time limit. SciPy is imported where a
-program is solved: a process that uses another solver needs no SciPy.
+The program is that of `_local_polytope`, for which HiGHS takes far more time and memory
+than the other solvers: it serves as a reference. `packing` gives HiGHS smaller
+programs. HiGHS runs in a thread, as it reacts neither to interrupts nor, between long
+steps, to its time limit. SciPy is imported where a program is solved: a process that
+solves no program needs no SciPy.
 """
 
 import _thread
@@ -29,6 +30,8 @@ _BYTES_RELAXED, _BYTES_INTEGER = 800.0, 1500.0
 _SHARE = 0.9
 # HiGHS takes costs from 1e20 on as infinite: large costs are divided by a power of two.
 _LARGE = 1e18
+# Error of values and bounds of such programs, relative to the largest score.
+_SCALED_ERROR = 5e-7
 # Statuses of `scipy.optimize.milp`.
 _SOLVED, _LIMIT, _INFEASIBLE = range(3)
 
@@ -95,7 +98,7 @@ class HiGHS(MAPSolver):
     def _run(self, run):
         graph = run.problem.graph
         n = int(graph.first_state[-1])
-        found = in_thread(lambda: self._solve_program(graph, n, run), run)
+        found = in_thread(lambda: self._solve_program(graph, n, run), run.late)
         if found is None:
             # the limit has passed before HiGHS returned
             run.offer(np.zeros(graph.n_variables, dtype=np.int32))
@@ -140,11 +143,11 @@ class HiGHS(MAPSolver):
         """Return an upper bound on all scores, or None."""
         if not self.relaxed:
             bound = getattr(found, "mip_dual_bound", None)
-            return None if bound is None else -bound
+            return None if bound is None else found.error - bound
         if found.status != _SOLVED:
             return None
         # the value of the program is exact only up to the tolerances of HiGHS
-        return -found.fun + 1e-9 * abs(found.fun)
+        return -found.fun + 1e-9 * abs(found.fun) + found.error
 
     def _status(self, found, run):
         """Return the status of a run whose labeling is not proved optimal."""
@@ -183,7 +186,9 @@ def solve_program(scores, rows, low, high, integral=None, most=1.0, options=None
     Returns
     -------
     found : OptimizeResult
-        The solution; `fun` and `mip_dual_bound` are minus the scores.
+        The solution; `fun` and `mip_dual_bound` are minus the scores, and can be None.
+        `error` is a bound on their error where scores are so large that they were
+        scaled down, otherwise 0.
     """
     from scipy import optimize
 
@@ -200,6 +205,8 @@ def solve_program(scores, rows, low, high, integral=None, most=1.0, options=None
     for name in ("fun", "mip_dual_bound"):
         if found.get(name) is not None:
             found[name] *= scale
+    # the tolerances of HiGHS are absolute
+    found["error"] = _SCALED_ERROR * largest if scale > 1.0 else 0.0
     return found
 
 

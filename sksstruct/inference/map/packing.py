@@ -13,29 +13,43 @@ polytope, as long as there are few.
 import numpy as np
 
 from sksstruct.factor_graphs import Logic
-from sksstruct.inference.map._local_polytope import Rows, add_condition, add_marginals
+from sksstruct.inference.map._local_polytope import (
+    Rows,
+    add_condition,
+    add_marginals,
+    table_size,
+)
 from sksstruct.inference.map._threads import in_thread
 from sksstruct.inference.map.core._cliques import cover, exclusions
 from sksstruct.inference.map.highs import solve_program
+from sksstruct.utils.progress import Status
 
-# Largest table whose excluded pairs become cliques, and largest number of its pairs for
-# each state.
+# Largest table whose excluded pairs become cliques, and largest number of its pairs, as
+# a multiple of the larger number of states.
 _LARGEST_TABLE, _PAIRS_PER_STATE = 10_000, 3.0
-# Smallest clique; smaller ones are pairs.
+# Smallest clique; states in no larger clique are excluded pair by pair.
 _LEAST = 3
 # Limits of the program: states, pairs of states, and nonzeros of other factors. HiGHS
 # misses its time limit in larger programs.
-_MOST_STATES, _MOST_PAIRS, _MOST_NONZEROS = 30_000, 50_000, 20_000
+_MOST_STATES, _MOST_PAIRS, _MOST_NONZEROS = 20_000, 30_000, 20_000
+# Least share of the variables that are in a constraint.
+_LEAST_SHARE = 0.5
 # Nodes of branch and bound of HiGHS.
 _NODES = 100
-# Share of the remaining time that HiGHS gets.
-_SHARE = 0.4
-# Error of HiGHS's bound, relative to the bound.
-_ERROR = 1e-8
+# Share of the remaining time that HiGHS gets, seconds that it gets without a limit, and
+# multiple of this time after which it is left behind.
+_SHARE, _SECONDS, _PATIENCE = 0.4, 60.0, 1.2
+# Scores have at most this absolute value when HiGHS gets them.
+_LARGEST = 1e3
+# Error of HiGHS's bound: as a multiple of the largest score of the program, as its
+# tolerances are absolute, and relative to the bound.
+_ERROR, _RELATIVE_ERROR = 1e-8, 1e-8
+# Status of `scipy.optimize.milp`.
+_INFEASIBLE = 2
 
 
 class Packing:
-    """The integer program of a graph whose factors are mostly constraints.
+    """The integer program of a graph with constraints, and few other scores of pairs.
 
     Parameters
     ----------
@@ -45,26 +59,38 @@ class Packing:
     Attributes
     ----------
     suits : bool
-        Whether the graph has constraints, and the program is small enough.
+        Whether constraints have most of the variables, and the program is small enough.
     size : int
-        Number of pairs of states that exclude each other.
+        Number of pairs of states that tables of edges exclude; parallel edges count
+        separately.
+    n_conditions : int
+        Number of conditions.
     """
 
     def __init__(self, graph):
-        self._graph = graph
-        self._edges, self._pairs = exclusions(graph, _LARGEST_TABLE, _PAIRS_PER_STATE)
-        self.size = len(self._pairs)
-        others = np.ones(graph.n_edges, dtype=bool)
-        others[self._edges] = False
-        others = np.concatenate([graph.edge_tables[others], graph.factor_tables])
-        others = [graph.tables[t] for t in others.astype(np.intp).tolist()]
-        constraints = self.size > 0 or any(isinstance(t, Logic) for t in others)
-        self.suits = (
-            constraints
-            and graph.first_state[-1] <= _MOST_STATES
-            and self.size <= _MOST_PAIRS
-            and sum(map(_n_nonzeros, others)) <= _MOST_NONZEROS
+        self._graph, self.size, self.suits = graph, 0, False
+        is_logic = np.array([isinstance(t, Logic) for t in graph.tables], dtype=bool)
+        logic = np.flatnonzero(is_logic[graph.factor_tables])
+        self.n_conditions = len(logic)
+        if graph.first_state[-1] > _MOST_STATES:
+            return
+        self._edges, self._pairs = exclusions(
+            graph, _LARGEST_TABLE, _PAIRS_PER_STATE, _MOST_PAIRS
         )
+        self.size = len(self._pairs)
+        edges = np.unique(self._edges)
+        bound = [graph.edges[edges].reshape(-1)]
+        bound += [graph.factor_scopes[k] for k in logic.tolist()]
+        n_bound = len(np.unique(np.concatenate(bound)))
+        if n_bound < max(1.0, _LEAST_SHARE * graph.n_variables):
+            return
+        uses = np.bincount(graph.edge_tables, minlength=len(graph.tables))
+        uses -= np.bincount(graph.edge_tables[edges], minlength=len(graph.tables))
+        uses += np.bincount(graph.factor_tables, minlength=len(graph.tables))
+        n_nonzeros = sum(
+            uses[t] * table_size(graph.tables[t])[2] for t in np.flatnonzero(uses)
+        )
+        self.suits = n_nonzeros <= _MOST_NONZEROS
 
     def solve(self, run, searched):
         """Run HiGHS; offer its labeling and its bound.
@@ -76,29 +102,64 @@ class Packing:
         searched : MAPRun
             Receives the labeling: the run on the graph without cliques.
         """
-        found = in_thread(lambda: self._solve(run), run)
+        seconds = _SECONDS if run.max_seconds is None else _SHARE * run.left()
+        end = run.seconds() + _PATIENCE * seconds
+
+        def stop():
+            # the callback may ask to stop
+            asked = run.callback is not None and run.report_between("integer program")
+            return asked or run.late() or run.seconds() > end
+
+        lowest = searched.score if searched.score >= run.lowest else -np.inf
+        found = in_thread(lambda: self._solve(run, seconds, lowest), stop)
         if found is None:
+            run.report_between("integer program")
             return
-        graph, bound = self._graph, found.get("mip_dual_bound")
+        graph, bound = self._graph, found.bound
         if found.x is not None:
             states = np.asarray(found.x[: graph.first_state[-1]])
             searched.offer(searched.problem.best_states(states))
-        if bound is not None and np.isfinite(bound):
-            bound = _ERROR * abs(bound) - bound
+        elif found.status == _INFEASIBLE and lowest == -np.inf:
+            run.bound, run.status = run.score, Status.INFEASIBLE
+            return
         run.report_between("integer program", bound)
 
-    def _solve(self, run):
-        """Return SciPy's solution, or None where the time limit passes first."""
+    def _solve(self, run, seconds, lowest):
+        """Return SciPy's solution with a bound, or None where the time limit passes."""
         program = self._program(run.late)
         if program is None:
             return None
+        top, scores, rows, low, high, integral = program
+        # a state or entry whose score is below the best one of its term by more than
+        # top - lowest is in no labeling that is better than `lowest`
+        margin = 1e-6 * (top - lowest) + 1e-9 * abs(top)
+        allowed = scores >= (lowest - top - margin if lowest > -np.inf else -np.inf)
+        allowed &= scores > -np.inf
+        scores = np.where(allowed, scores, 0.0)
+        largest = max(float(-scores.min(initial=0.0)), 1e-300)
+        unit = _LARGEST / largest
         options = {"mip_rel_gap": 1e-2 * run.tol, "node_limit": _NODES}
-        if run.max_seconds is not None:
-            options["time_limit"] = max(0.0, _SHARE * run.left())
-        return solve_program(*program, options=options)
+        options["time_limit"] = max(0.0, min(seconds, run.left()))
+        found = solve_program(
+            unit * scores, rows, low, high, integral, allowed.astype(float), options
+        )
+        dual = found.get("mip_dual_bound")
+        if found.status == _INFEASIBLE and lowest > -np.inf:
+            # no labeling is better than the known one
+            dual = np.inf
+        found["bound"] = None
+        if dual is not None and max(-dual, lowest) > -np.inf:
+            below = max(-dual / unit, lowest - top)
+            error = _ERROR * largest + _RELATIVE_ERROR * max(abs(below), abs(top))
+            found["bound"] = top + below + error
+        return found
 
     def _program(self, late):
-        """Return scores, rows, bounds of the rows, and upper bounds of the columns."""
+        """Return the sum of the terms' best scores, and the columns and rows.
+
+        A term is the row of scores of a variable, or a table. Its scores are given
+        relative to its best one.
+        """
         graph, parts = self._graph, Rows()
         first = graph.first_state
         for v in range(graph.n_variables):
@@ -107,7 +168,9 @@ class Packing:
         for clique in cliques:
             parts.add(np.array(clique), 1.0, -np.inf, 1.0)
         parts.add_all(self._pairs[~is_covered], np.ones(2), -np.inf, 1.0)
-        costs, n_columns = [np.asarray(graph.unaries)], int(first[-1])
+        best = np.maximum.reduceat(graph.unaries, first[:-1])
+        costs, n_columns = [graph.unaries - np.repeat(best, graph.n_states)], first[-1]
+        top = float(best.sum())
         is_row = np.zeros(graph.n_edges + graph.n_factors, dtype=bool)
         is_row[self._edges] = True
         for (scope, table, weight), done in zip(graph._listed(), is_row, strict=True):
@@ -118,18 +181,11 @@ class Packing:
             if isinstance(table, Logic):
                 add_condition(parts, table, first[scope])
                 continue
-            costs.append(weight * table.dense().reshape(-1))
-            index = n_columns + np.arange(len(costs[-1])).reshape(table.shape)
+            scores = weight * table.dense().reshape(-1)
+            top += float(scores.max())
+            costs.append(scores - scores.max())
+            index = n_columns + np.arange(len(scores)).reshape(table.shape)
             add_marginals(parts, index, first[scope])
             n_columns += index.size
-        scores = np.concatenate(costs)
-        allowed = scores > -np.inf
-        scores[~allowed] = 0.0
         integral = np.arange(n_columns) < first[-1]
-        return scores, *parts.build(n_columns), integral, allowed.astype(np.float64)
-
-
-def _n_nonzeros(table):
-    """Return the number of nonzeros of a factor with this table, at least about."""
-    n = len(table.shape)
-    return n if isinstance(table, Logic) else n * float(np.prod(table.shape))
+        return top, np.concatenate(costs), *parts.build(int(n_columns)), integral

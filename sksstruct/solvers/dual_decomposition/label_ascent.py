@@ -28,8 +28,8 @@ class LabelAscent(LabelVisits):
         n_labels = model.n_labels
         self._probabilities = np.empty((model.n_examples, n_labels))
         integers = np.zeros((5, n_labels), dtype=np.int32)
-        # row 4: place of each label in the list of the visited example's labels that are
-        # on or may move; -1 if not in the list, which is still empty
+        # row 4: place of each label in the list of labels that are on or may move in
+        # the visited example; -1 if not in the list, which is still empty
         integers[4] = -1
         super().__init__(
             model,

@@ -1,6 +1,7 @@
 """The integer program of graphs of constraints, beside enumeration."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_the_program_has_the_best_labeling(seed):
         pytest.skip("nothing to pack")
     run, reduced = packed(graph)
     if best == -np.inf:
-        assert run.labeling is None and run.bound == np.inf
+        assert run.labeling is None and run.status == "infeasible"
         return
     score = graph.score(reduced.labeling(run.labeling))
     assert score == pytest.approx(best, abs=1e-6)
@@ -99,12 +100,35 @@ def test_tables_with_many_scores_are_not_packed(monkeypatch):
     tables = [DIFFERENT, rng.normal(size=(3, 3)), rng.normal(size=(3, 3))]
     graph = FactorGraph(np.zeros((3, 3)), edges, tables)
     assert Packing(graph).suits
-    monkeypatch.setattr(packing, "_MOST_NONZEROS", 35)
+    # each table has 9 entries, which occur in 2 rows each, and 6 marginals
+    monkeypatch.setattr(packing, "_MOST_NONZEROS", 47)
     assert not Packing(graph).suits
-    monkeypatch.setattr(packing, "_MOST_NONZEROS", 36)
+    monkeypatch.setattr(packing, "_MOST_NONZEROS", 48)
     assert Packing(graph).suits
     monkeypatch.setattr(packing, "_MOST_PAIRS", 2)
     assert not Packing(graph).suits
+    monkeypatch.setattr(packing, "_MOST_PAIRS", 3)
+    assert Packing(graph).suits
+    monkeypatch.setattr(packing, "_MOST_STATES", 8)
+    assert not Packing(graph).suits
+
+
+def test_constraints_of_few_variables_are_not_packed():
+    edges = [(k, k + 1) for k in range(9)]
+    tables = [DIFFERENT, *np.zeros((8, 3, 3))]
+    assert not Packing(FactorGraph(np.zeros((10, 3)), edges, tables)).suits
+    tables = [DIFFERENT, *np.zeros((3, 3, 3)), *[DIFFERENT] * 5]
+    assert Packing(FactorGraph(np.zeros((10, 3)), edges, tables)).suits
+
+
+def test_many_pairs_are_not_listed(monkeypatch):
+    """Their number is known before memory is taken for them."""
+    different = np.where(np.eye(100, dtype=bool), -np.inf, 0.0)
+    edges = list(itertools.combinations(range(60), 2))
+    graph = FactorGraph(np.zeros((60, 100)), edges, different)
+    monkeypatch.setattr(np, "repeat", None)
+    edges, pairs = exclusions(graph, 10_000, 3.0, 30_000)
+    assert edges.shape == (0,) and pairs.shape == (0, 2)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -149,7 +173,7 @@ def test_auto_proves_latin_squares(first, monkeypatch):
     assert (np.sort(square, axis=0) == np.arange(6)[:, None]).all()
     assert (np.sort(square, axis=1) == np.arange(6)).all()
     if not first:
-        assert result.plan_[-1].startswith("integer program: 1080 pairs")
+        assert result.plan_[-1].startswith("integer program: 1080 pairs of states")
         assert "integer program" in result.trace["part"]
         # the marginals are those of the labeling
         states = [row.argmax() for row in result.marginals]
@@ -165,7 +189,7 @@ def test_without_effort_nothing_is_packed(monkeypatch):
 def test_highs_that_finds_nothing(monkeypatch):
     """A limit can end HiGHS before it has a labeling or a bound."""
     monkeypatch.setattr(
-        packing, "solve_program", lambda *_, **__: OptimizeResult(x=None)
+        packing, "solve_program", lambda *_: OptimizeResult(x=None, status=1)
     )
     run, _ = packed(latin_square(3, 0))
     assert run.labeling is None and run.bound == np.inf and run.status is None
@@ -181,3 +205,87 @@ def test_a_late_run_ends():
     run.offer(np.zeros(36, dtype=np.int32))
     Packing(reduced.plain).solve(run, run)
     assert run.bound == np.inf
+
+
+def late_after(seconds):
+    """Run of a Latin square with a time limit."""
+    reduced = Reduced(latin_square(6, 0))
+    run = MAPRun(
+        MAPProblem(reduced.graph, reduced.penalty), 1e-6, 1, seconds,
+        np.random.RandomState(0), lowest=reduced.lowest,
+    )  # fmt: skip
+    run.offer(np.zeros(36, dtype=np.int32))
+    return run, Packing(reduced.plain)
+
+
+def test_highs_that_misses_its_limit_is_left_behind(monkeypatch):
+    monkeypatch.setattr(packing, "solve_program", lambda *_: time.sleep(3.0))
+    run, program = late_after(1.0)
+    started = time.perf_counter()
+    program.solve(run, run)
+    # two fifths of a second, and a fifth of them
+    assert 0.4 < time.perf_counter() - started < 0.9
+    assert run.status is None and run.bound == np.inf
+
+
+def test_a_callback_stops_highs(monkeypatch):
+    monkeypatch.setattr(packing, "solve_program", lambda *_: time.sleep(3.0))
+    run, program = late_after(None)
+    started = time.perf_counter()
+    run.callback = lambda *_: time.perf_counter() - started > 0.2
+    program.solve(run, run)
+    assert time.perf_counter() - started < 1.5
+    assert run.status == "stopped"
+
+
+@pytest.mark.parametrize("dual", [-np.inf, np.nan, None])
+def test_bounds_that_highs_does_not_have(dual, monkeypatch):
+    found = OptimizeResult(x=None, status=1, mip_dual_bound=dual)
+    monkeypatch.setattr(packing, "solve_program", lambda *_: found)
+    run, _ = packed(latin_square(3, 0))
+    assert run.bound == np.inf and run.status is None
+
+
+@pytest.mark.parametrize("low", [-1e6, -1e12, -1e19, -1e200])
+def test_a_state_of_very_low_score(low):
+    """It makes bounds loose, and not wrong."""
+    square = latin_square(5, 1)
+    scores = square.unaries.reshape(25, 5).copy()
+    results = []
+    for value in (low, -np.inf):
+        scores[7, 2] = value
+        edges, table = square.edges, square.tables[0]
+        run, _ = packed(FactorGraph(scores, edges, table))
+        results.append((run.score, run.bound))
+    if low > -1e9:
+        assert results[0][0] == results[1][0]
+    assert results[0][1] >= results[1][0]
+
+
+def test_a_labeling_that_is_known(monkeypatch):
+    """States that are in no better labeling are left out, and do not disturb."""
+    graph = latin_square(5, 1)
+    scores = graph.unaries.reshape(25, 5).copy()
+    scores[7, 2] = -1e19
+    graph = FactorGraph(scores, graph.edges, graph.tables[0])
+    best = Auto().solve(graph, random_state=0)
+    reduced = Reduced(graph)
+    run = MAPRun(
+        MAPProblem(reduced.graph, reduced.penalty), 1e-6, 1, None,
+        np.random.RandomState(0), lowest=reduced.lowest,
+    )  # fmt: skip
+    run.offer(best.labeling)
+    Packing(reduced.plain).solve(run, run)
+    assert run.status == "optimal"
+    assert run.score == best.score <= run.bound <= best.score + 1e-3
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-7, 1e-5, 1e9])
+def test_bounds_at_every_scale(scale):
+    for seed in range(6):
+        square = latin_square(4, seed)
+        scores = scale * square.unaries.reshape(16, 4)
+        run, _ = packed(FactorGraph(scores, square.edges, square.tables[0]))
+        exact, _ = packed(square)
+        assert run.bound >= scale * exact.score * (1.0 - 1e-15)
+        assert run.bound <= scale * (exact.score + 1e-3)

@@ -305,7 +305,9 @@ def test_an_interrupt_anywhere_leaves_no_lock(monkeypatch):
     def interrupted(at, gate):
         """Whether the event with this number, a call or a line, came."""
         events = itertools.count(1)
-        run = SimpleNamespace(late=lambda: gate.put(True))
+
+        def stop():
+            gate.put(True)
 
         def interrupt(*_):
             if next(events) == at:
@@ -314,7 +316,7 @@ def test_an_interrupt_anywhere_leaves_no_lock(monkeypatch):
 
         sys.settrace(interrupt)
         try:
-            return not _threads.in_thread(gate.get, run)
+            return not _threads.in_thread(gate.get, stop)
         except KeyboardInterrupt:
             return True
         finally:
@@ -343,12 +345,6 @@ _LEFT_BEHIND = """
 import _thread, ctypes, os, sys, threading, time
 from sksstruct.inference.map import _threads
 
-class Late:
-    late = staticmethod(lambda: True)
-
-class InTime:
-    late = staticmethod(lambda: False)
-
 def long():
     time.sleep(600)
 
@@ -357,7 +353,7 @@ def wait_for_thread():
         time.sleep(0.001)
 
 def after_the_limit():
-    assert _threads.in_thread(long, Late) is None
+    assert _threads.in_thread(long, lambda: True) is None
     wait_for_thread()
 
 def interrupted_at_the_start():
@@ -368,13 +364,13 @@ def interrupted_at_the_start():
         raise KeyboardInterrupt
     _thread.start_new_thread = interrupted
     try:
-        _threads.in_thread(long, InTime)
+        _threads.in_thread(long, lambda: False)
     except KeyboardInterrupt:
         return
     raise AssertionError
 
 def with_threads_that_wait():
-    call = _threads.in_thread, (long, InTime)
+    call = _threads.in_thread, (long, lambda: False)
     threading.Thread(target=call[0], args=call[1], daemon=True).start()
     wait_for_thread()
 

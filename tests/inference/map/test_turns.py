@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from map_graphs import random_graph
 
-from sksstruct.inference.map import Auto, auto
+from sksstruct.inference.map import TRWS, Auto, auto
 from sksstruct.inference.map.branch_and_bound.turns import Turns
+from sksstruct.inference.map.core.problem import MAPProblem
+from sksstruct.inference.map.core.run import MAPRun
+from sksstruct.inference.map.tightening.tighten import Tightening
 
 
 class FakeRun:
@@ -91,3 +94,28 @@ def test_parts_take_turns(monkeypatch):
     # more than one turn of each
     changes = part[1:] != part[:-1]
     assert changes.sum() > 6
+
+
+def test_stalls_are_those_of_the_own_bound():
+    """A lower bound of another part of a run does not end TRW-S."""
+    graph = random_graph(np.random.default_rng(3), n=120, m=500, states=(3, 4))
+
+    def sweeps(bound):
+        run = MAPRun(MAPProblem(graph), 1e-9, 1000, None, np.random.RandomState(0))
+        run.exact_bound = run.bound = bound
+        TRWS()._run(run)
+        return run.n_iter
+
+    plain = sweeps(np.inf)
+    assert plain == sweeps(TRWS().solve(graph, random_state=0).bound - 10.0) > 40
+
+
+def test_a_first_round_without_triplets_is_not_the_last():
+    graph = random_graph(np.random.default_rng(0), n=20, m=50, states=(3, 4))
+    problem = MAPProblem(graph)
+    run = MAPRun(problem, 1e-9, np.inf, None, np.random.RandomState(0))
+    run.offer(problem.best_states())
+    run.report(bound=1e6)
+    tightening = Tightening(run)
+    tightening._find = lambda: []
+    assert not tightening.advance()

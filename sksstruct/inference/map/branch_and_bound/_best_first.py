@@ -45,7 +45,8 @@ class Component:
     Attributes
     ----------
     bound : int
-        Lower bound on the cost of labelings that cost less than the limit.
+        Lower bound on the cost of labelings that cost less than the limit. Once
+        closed: the cost of `best`, or the limit without one.
     best : ndarray or None
         Values of the incumbent.
     cost : int or None

@@ -164,8 +164,9 @@ class ExactSearch:
         # `high`: use the smallest absolute value from `low` to `high`
         low, high = score + run.offset, run.bound + run.offset
         scale = max(1.0, low, -high)
+        bound = np.inf if run.messages is None else run.messages.bound
         self._terms = terms = Terms(
-            run.problem, score, run.tol * scale, run.messages, run.exact_bound
+            run.problem, score, run.tol * scale, run.messages, bound
         )
         self._gap = terms.top - score
         self._limit = terms.limit + (0 if allowed else 1)

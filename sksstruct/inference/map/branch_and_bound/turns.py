@@ -6,11 +6,11 @@ import numpy as np
 # and largest ratio, and the least ratio while the other solver makes no progress.
 _LEAST, _FIRST, _MOST, _LEAST_ALONE = 0.25, 0.5, 2.0, 1.0
 # The ratio doubles if branch and bound, at the rate of its last turn, would close the
-# gap with at most this multiple of its work so far.
+# gap with at most this multiple of its work so far, or finds a better labeling.
 _GOOD = 5.0
 # The ratio halves if more than this multiple of the work would be needed.
 _POOR = 25.0
-# Ratio of the time to read a table entry of a binary variable to the time for others.
+# Table entries of binary variables that are read in the time of one entry of others.
 _BINARY = 0.25
 
 

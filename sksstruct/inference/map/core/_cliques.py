@@ -21,6 +21,8 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph
 _LEAST = 4
 # Limits of the search for cliques: numbers of pairs and of visited states.
 _MOST_PAIRS, _MOST_WORK = 100_000, 1_000_000
+# Entries of tables that are looked at together.
+_BATCH = 1_000_000
 # Conditions of at least _MANY variables become cliques, with at most _MOST_ENTRIES
 # entries of edge tables: assignments with pairwise scores are proved optimal sooner
 # with cliques than with tables of 2^10 entries.
@@ -132,7 +134,7 @@ def _joined_pairs(graph):
     """Return edges that cliques replace, and the cliques of states."""
     nothing = np.zeros(0, dtype=np.intp), []
     edges, pairs = exclusions(graph)
-    if not 0 < len(pairs) <= _MOST_PAIRS:
+    if not len(pairs):
         return nothing
     cliques, is_gone = cover(pairs, _LEAST)
     # return no cliques if they would add at least as many edges as they remove
@@ -141,8 +143,8 @@ def _joined_pairs(graph):
     return edges[is_gone], cliques
 
 
-def exclusions(graph, largest=4, most=0.5):
-    """Return edges whose tables only exclude pairs of states, and the excluded pairs.
+def exclusions(graph, largest=4, most=0.5, limit=_MOST_PAIRS):
+    """Return edges with small tables that only exclude a few pairs, and these pairs.
 
     Parameters
     ----------
@@ -153,48 +155,59 @@ def exclusions(graph, largest=4, most=0.5):
     most : float, default=0.5
         Largest number of pairs that a table excludes, as a multiple of the larger
         number of states.
+    limit : int, default=_MOST_PAIRS
+        Largest number of pairs in all.
 
     Returns
     -------
     edges : ndarray of shape (n_pairs,)
-        Edges, in increasing order; an edge occurs once for each pair.
+        Edges, in increasing order; an edge occurs once for each pair. Empty if there
+        are more pairs than `limit`.
     pairs : ndarray of shape (n_pairs, 2)
         Pairs of states, numbered as in the unary scores, the smaller one first.
     """
-    edges, pairs = [np.zeros(0, dtype=np.intp)], [np.zeros((0, 2), dtype=np.intp)]
-    by_shape = {}
-    for t in np.unique(graph.edge_tables).tolist():
-        table = graph.tables[t]
-        if isinstance(table, DenseTable) and table.values.size <= largest:
-            by_shape.setdefault(table.shape, []).append(t)
-    for (height, width), tables in by_shape.items():
+    edges, pairs = np.zeros(0, dtype=np.intp), np.zeros((0, 2), dtype=np.intp)
+    # the excluded entries of each table: number, first one, and list
+    count = np.zeros(len(graph.tables), dtype=np.intp)
+    begin, entries, n_entries = np.zeros_like(count), [], 0
+    for tables in _batches(graph, largest):
+        shape = graph.tables[tables[0]].shape
         values = np.array([graph.tables[t].values for t in tables])
         forbidden = values == -np.inf
         values[forbidden] = 0.0
-        # tables that exclude some pairs, but not too many, and have no other scores
         n_pairs = forbidden.sum(axis=(1, 2))
-        chosen = (
-            (n_pairs > 0)
-            & (n_pairs <= most * max(height, width))
-            & ~values.any(axis=(1, 2))
-        )
-        table, entry = np.nonzero(forbidden[chosen].reshape(-1, height * width))
-        place = np.full(len(graph.tables), -1, dtype=np.intp)
-        place[np.array(tables)[chosen]] = np.arange(chosen.sum())
-        # for each edge with one of these tables, the entries of its table
-        at = np.flatnonzero(place[graph.edge_tables] >= 0)
-        of_edge = place[graph.edge_tables[at]]
-        count = np.bincount(table, minlength=len(tables))
-        begin = np.cumsum(count) - count
-        size = count[of_edge]
-        within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-        entry = entry[np.repeat(begin[of_edge], size) + within]
-        ends = np.repeat(graph.first_state[graph.edges[at]], size, axis=0)
-        edges.append(np.repeat(at, size))
-        pairs.append(np.sort(ends + np.stack(np.divmod(entry, width), axis=1), axis=1))
-    edges, pairs = np.concatenate(edges), np.concatenate(pairs)
-    order = np.argsort(edges, kind="stable")
-    return edges[order], pairs[order]
+        chosen = (n_pairs > 0) & (n_pairs <= most * max(shape))
+        chosen &= ~values.any(axis=(1, 2))
+        chosen_tables, n_pairs = np.array(tables)[chosen], n_pairs[chosen]
+        count[chosen_tables] = n_pairs
+        begin[chosen_tables] = n_entries + np.cumsum(n_pairs) - n_pairs
+        entries.append(np.argwhere(forbidden[chosen])[:, 1:])
+        n_entries += len(entries[-1])
+    size = count[graph.edge_tables]
+    total = int(size.sum())
+    if not 0 < total <= limit:
+        return edges, pairs
+    edges = np.repeat(np.arange(graph.n_edges), size)
+    within = np.arange(total) - np.repeat(np.cumsum(size) - size, size)
+    entry = np.concatenate(entries)[begin[graph.edge_tables[edges]] + within]
+    pairs = graph.first_state[graph.edges[edges]] + entry
+    return edges, np.sort(pairs, axis=1)
+
+
+def _batches(graph, largest):
+    """Yield lists of small tables of edges with entries of -inf, of equal shape."""
+    by_shape = {}
+    for t in np.unique(graph.edge_tables).tolist():
+        table = graph.tables[t]
+        if not isinstance(table, DenseTable) or table.values.size > largest:
+            continue
+        if table.values.min() > -np.inf:
+            continue
+        batch = by_shape.setdefault(table.shape, [])
+        batch.append(t)
+        if len(batch) * table.values.size >= _BATCH:
+            yield by_shape.pop(table.shape)
+    yield from by_shape.values()
 
 
 def cover(pairs, least):
@@ -221,7 +234,7 @@ def cover(pairs, least):
 
 
 def _find_cliques(pairs, least):
-    """Return greedily built cliques that contain most of the pairs of states.
+    """Return greedily built cliques of at least `least` states.
 
     A search that takes too long returns the cliques found so far.
     """

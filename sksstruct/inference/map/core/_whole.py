@@ -23,9 +23,10 @@ def whole_error(reduced):
     Returns
     -------
     error : float or None
-        The labelings of the graph have whole scores. A computed bound can be below the
-        true bound by at most `error`. None if a score is not whole, or if scores are so
-        large that rounding errors hide their last digit.
+        The allowed labelings of the graph have whole scores; labelings with penalties
+        need not. A computed bound can be below the true bound by at most `error`. None
+        if a score is not whole, or if scores are so large that rounding errors hide
+        their last digit.
     """
     graph = reduced.plain
     if not _all_whole(graph.unaries) or not _all_whole(graph.edge_weights):

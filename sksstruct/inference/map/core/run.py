@@ -51,7 +51,8 @@ class MAPRun(Progress):
         self.max_seconds, self.rng, self.offset = max_seconds, rng, offset
         self.callback, self.lowest = callback, lowest
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
-        # the bound before it is rounded down, which shows small progress
+        # the lowest bound of all parts before it is rounded down, in which small
+        # progress is visible
         self.exact_bound = np.inf
         self.marginals = None
         # name of the part of the solver that reports, for the trace

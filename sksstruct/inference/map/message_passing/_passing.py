@@ -52,7 +52,7 @@ class MessagePassing(MAPSolver):
     def _run(self, run):
         """Sweep until the run ends or the bound stalls; return the beliefs."""
         messages = run.messages = self._kernel(run.problem)
-        checkpoint, next_search = np.inf, _FIRST_SEARCH
+        checkpoint, next_search, lowest = np.inf, _FIRST_SEARCH, np.inf
         for k in range(run.max_iter):
             bound = messages.sweep(k % 2 == 1)
             run.offer(messages.labeling)
@@ -62,13 +62,15 @@ class MessagePassing(MAPSolver):
                 search_promising(run, search, messages.beliefs)
             if run.report(bound=bound):
                 break
+            # progress is that of this bound: the run may have a lower one
+            lowest = min(lowest, bound)
             # bounds are compared after `patience` sweeps and not after each one, as the
             # bounds of forward and backward sweeps differ slightly
             if k % self.patience == self.patience - 1:
-                gap = run.exact_bound - run.score
-                if checkpoint - run.exact_bound <= _LEAST_PROGRESS * gap:
+                gap = lowest - run.score
+                if checkpoint - lowest <= _LEAST_PROGRESS * gap:
                     run.status = Status.STALLED
                     break
-                checkpoint = run.exact_bound
+                checkpoint = lowest
         set_marginals(run, messages.beliefs)
         return messages.beliefs

@@ -112,7 +112,7 @@ class Tightening:
         if len(triplets):
             self._clusters.add(triplets)
             return False
-        return gap - (self.bound - run.score) <= _STALLED * gap
+        return gap < np.inf and gap - (self.bound - run.score) <= _STALLED * gap
 
     def _sweep(self):
         run, clusters = self.run, self._clusters
