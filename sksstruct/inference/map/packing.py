@@ -31,7 +31,7 @@ _LARGEST_TABLE, _PAIRS_PER_STATE = 10_000, 3.0
 _LEAST = 3
 # Limits of the program: states, pairs of states, and nonzeros of other factors. HiGHS
 # misses its time limit in larger programs.
-_MOST_STATES, _MOST_PAIRS, _MOST_NONZEROS = 20_000, 30_000, 20_000
+_MOST_STATES, _MOST_PAIRS, _MOST_NONZEROS = 20_000, 40_000, 20_000
 # Least share of the variables that are in a constraint.
 _LEAST_SHARE = 0.5
 # Nodes of branch and bound of HiGHS.
