@@ -36,9 +36,12 @@ _MOST_STATES, _MOST_PAIRS, _MOST_NONZEROS = 20_000, 40_000, 20_000
 _LEAST_SHARE = 0.5
 # Nodes of branch and bound of HiGHS.
 _NODES = 100
-# Share of the remaining time that HiGHS gets, seconds that it gets without a limit, and
-# multiple of this time after which it is left behind.
-_SHARE, _SECONDS, _PATIENCE = 0.4, 60.0, 1.2
+# Share of the remaining time that HiGHS gets; with short limits, up to this number of
+# seconds, and at most this share.
+_SHARE, _LEAST_SECONDS, _MOST_SHARE = 0.4, 0.5, 0.6
+# Seconds that HiGHS gets without a limit, and multiple of its time after which it is
+# left behind.
+_SECONDS, _PATIENCE = 60.0, 1.2
 # Scores have at most this absolute value when HiGHS gets them.
 _LARGEST = 1e3
 # Error of HiGHS's bound: as a multiple of the largest score of the program, as its
@@ -102,7 +105,9 @@ class Packing:
         searched : MAPRun
             Receives the labeling: the run on the graph without cliques.
         """
-        seconds = _SECONDS if run.max_seconds is None else _SHARE * run.left()
+        seconds, left = _SECONDS, run.left()
+        if left < np.inf:
+            seconds = max(_SHARE * left, min(_LEAST_SECONDS, _MOST_SHARE * left))
         end = run.seconds() + _PATIENCE * seconds
 
         def stop():

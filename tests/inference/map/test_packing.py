@@ -223,7 +223,7 @@ def test_highs_that_misses_its_limit_is_left_behind(monkeypatch):
     run, program = late_after(1.0)
     started = time.perf_counter()
     program.solve(run, run)
-    # two fifths of a second, and a fifth of them
+    # half a second, and a fifth of it
     assert 0.4 < time.perf_counter() - started < 0.9
     assert run.status is None and run.bound == np.inf
 
