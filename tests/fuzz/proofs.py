@@ -85,7 +85,8 @@ def _case(draws):
         "messages": draws.choice(["", "sweeps", "sweeps", "triplets"]),
         "sweeps": draws.integer(1, 5),
         "work": draws.choice([10**9, 1, 500]),
-        "solver": draws.choice(["search", "search", "auto", "branch_and_bound"]),
+        "solver": draws.choice(["search", "auto", "auto", "branch_and_bound"]),
+        "pack_first": draws.choice([-1, 5000]),
         "labelings": draws.choice([labelings, labelings[::-1]]),
     }
     # what all labelings share makes sums inexact, and scores may be small nevertheless
@@ -144,6 +145,7 @@ def _settled(settings):
     stack = ExitStack()
     for module, name, value in (
         (auto, "_ELIMINATE", 0.0),
+        (auto, "_PACK_FIRST", settings["pack_first"]),
         (_simplify, "_NEIGHBORS", settings["neighbors"]),
         (_terms, "sweep_until_stalled", settings["stalled"]),
         (_best_first, "sweep_until_stalled", settings["stalled"]),

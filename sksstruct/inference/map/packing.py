@@ -44,9 +44,11 @@ _SHARE, _LEAST_SECONDS, _MOST_SHARE = 0.4, 0.5, 0.6
 _SECONDS, _PATIENCE = 60.0, 1.2
 # Scores have at most this absolute value when HiGHS gets them.
 _LARGEST = 1e3
-# Error of HiGHS's bound: as a multiple of the largest score of the program, as its
-# tolerances are absolute, and relative to the bound.
-_ERROR, _RELATIVE_ERROR = 1e-8, 1e-8
+# Error of HiGHS's bound: for each row, as a multiple of the largest score, as the
+# tolerances of HiGHS are absolute; and relative to the bound.
+_ERROR, _RELATIVE_ERROR = 1e-10, 1e-8
+# Smallest number of rows of which the error is taken.
+_LEAST_ROWS = 100
 # Status of `scipy.optimize.milp`.
 _INFEASIBLE = 2
 
@@ -155,7 +157,8 @@ class Packing:
         found["bound"] = None
         if dual is not None and max(-dual, lowest) > -np.inf:
             below = max(-dual / unit, lowest - top)
-            error = _ERROR * largest + _RELATIVE_ERROR * max(abs(below), abs(top))
+            error = _ERROR * largest * max(_LEAST_ROWS, len(low))
+            error += _RELATIVE_ERROR * max(abs(below), abs(top))
             found["bound"] = top + below + error
         return found
 
