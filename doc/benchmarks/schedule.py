@@ -1,15 +1,12 @@
 """When the parts of `auto` ran on three problems, and score and bound over time."""
 
-import csv
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
+from _tables import file_rows
 
 from sksstruct.plotting import MAPDisplay
 
-with open(Path(__file__).with_name("map_schedule.csv"), encoding="utf8") as file:
-    table = list(csv.DictReader(file))
+table = file_rows("map_schedule")
 problems = list(dict.fromkeys(row["problem"] for row in table))
 
 figure, axes = plt.subplots(len(problems), figsize=(6, 9), layout="constrained")
