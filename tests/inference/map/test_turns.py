@@ -87,7 +87,7 @@ def test_a_closed_search_gets_no_turn():
 def test_parts_take_turns(monkeypatch):
     monkeypatch.setattr(auto, "_ELIMINATE", 0.0)
     graph = random_graph(np.random.default_rng(0), n=60, m=240, states=(3, 4))
-    trace = Auto().solve(graph, max_seconds=1.0, random_state=0).trace
+    trace = Auto().solve(graph, random_state=0).trace
     part = trace["part"]
     assert part[0] == "TRW-S"
     assert {"branch and bound", "tightening", "local search"} <= set(part)
