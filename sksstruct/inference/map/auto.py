@@ -136,7 +136,7 @@ class Auto(MAPSolver):
     _: KW_ONLY
     effort: float = 1.0
 
-    _pairwise, _joins, _rounds = False, True, True
+    _pairwise, _joins, _floors = False, True, True
     _allowed = {**MAPSolver._allowed, "effort": NON_NEGATIVE}
 
     def _run(self, run):

@@ -151,12 +151,9 @@ class Packing:
             unit * scores, rows, low, high, integral, allowed.astype(float), options
         )
         dual = found.get("mip_dual_bound")
-        if found.status == _INFEASIBLE and lowest > -np.inf:
-            # no labeling is better than the known one
-            dual = np.inf
         found["bound"] = None
-        if dual is not None and max(-dual, lowest) > -np.inf:
-            below = max(-dual / unit, lowest - top)
+        if dual is not None and np.isfinite(dual):
+            below = -dual / unit
             error = _ERROR * largest * max(_LEAST_ROWS, len(low))
             error += _RELATIVE_ERROR * max(abs(below), abs(top))
             found["bound"] = top + below + error

@@ -119,3 +119,9 @@ def test_a_first_round_without_triplets_is_not_the_last():
     tightening = Tightening(run)
     tightening._find = lambda: []
     assert not tightening.advance()
+    # the first bound, whatever the bound of the run
+    first = tightening.bound
+    assert first < 1e6
+    run.bound = run.exact_bound = first - 1.0
+    tightening.advance()
+    assert first - 1.0 < tightening.bound <= first

@@ -64,7 +64,7 @@ class BranchAndBound(MAPSolver):
     max_iter: int = 100_000
     tol: float = 1e-6
 
-    _pairwise, _joins, _rounds = False, True, True
+    _pairwise, _joins, _floors = False, True, True
 
     def _check_graph(self, graph):
         check_entries(graph, "BranchAndBound")

@@ -43,7 +43,7 @@ class MAPSolver(Parameters):
     # Whether mutually exclusive states become cliques, which tightens the relaxation.
     _joins = False
     # Whether bounds are rounded down if all scores are whole.
-    _rounds = False
+    _floors = False
     _allowed = {"max_iter": COUNT, "tol": NON_NEGATIVE}
 
     def solve(
@@ -118,7 +118,7 @@ class MAPSolver(Parameters):
             lowest=lowest - reduced.offset,
         )  # fmt: skip
         run.plain = reduced.plain
-        if self._rounds:
+        if self._floors:
             run.whole_error = whole_error(reduced)
         if reduced.cliques is not None:
             run.n_cliques = reduced.cliques.n
